@@ -196,9 +196,7 @@ func newPlan(net *network.Network, opt Options) (*plan, error) {
 	for _, bus := range net.GenBus {
 		p.hasGenerator[bus] = true
 	}
-	var edges [][2]int
 	for l := range p.nl {
-		edges = append(edges, [2]int{net.From[l], net.To[l]})
 		if r := net.Rate[l]; !math.IsInf(r, 1) {
 			p.rated = append(p.rated, l)
 		}
@@ -209,6 +207,7 @@ func newPlan(net *network.Network, opt Options) (*plan, error) {
 			p.angleHi = append(p.angleHi, l)
 		}
 	}
+	edges := net.Edges()
 	for _, t := range p.ties {
 		edges = append(edges, [2]int{p.unitBus[t.lead], p.unitBus[t.follow]})
 	}

@@ -184,6 +184,9 @@ func (x *Relaxation) measure(net *network.Network, r *Result, prices Penalties) 
 		return out
 	}
 	missing := func(amount []float64) []float64 {
+		if len(amount) == ng { // without slack units
+			return make([]float64, net.Buses())
+		}
 		out := amounts(net.Buses(), prices.Balance, func(b int) float64 { return math.Abs(amount[ng+b]) })
 		for b := range out {
 			out[b] = math.Copysign(out[b], amount[ng+b])

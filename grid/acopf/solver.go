@@ -39,6 +39,9 @@ type team struct {
 	workers  sync.Pool
 }
 
+// Options are those of the solver, with their defaults.
+func (s *Solver) Options() Options { return s.opt }
+
 // New analyses a network: variables, sparsity, elimination order, programs. A
 // network without costs, or with costs or limits that cannot be honoured
 // (network.Network.RequireCosts), is an error.

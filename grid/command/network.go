@@ -15,6 +15,7 @@ import (
 
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/cli"
+	"github.com/gpc-engine/gpc/grid/formats"
 	"github.com/gpc-engine/gpc/grid/matpower"
 	"github.com/gpc-engine/gpc/grid/matpower/cases"
 	"github.com/gpc-engine/gpc/grid/network"
@@ -23,8 +24,9 @@ import (
 
 // networkArgument describes the network argument of commands.
 func networkArgument() string {
-	text := `FILE.m is a MATPOWER case file, version 2, or "-" for standard input. These names
-stand for networks inside the program:
+	text := `FILE.m is a MATPOWER case file, version 2, or "-" for standard input. Other
+endings are read too: .raw of PSS/E (versions 30 to 35), .cdf of IEEE, .mat of MATLAB,
+and .json of PowerModels. These names stand for networks inside the program:
 `
 	wide := helpWidth
 	for _, name := range cases.Names() {
@@ -121,5 +123,5 @@ func readCase(ctx context.Context, a *cli.App, argument string) (*matpower.Case,
 		return nil, err
 	}
 	defer f.Close()
-	return matpower.Read(argument, interrupt.Reader(ctx, f))
+	return formats.Read(argument, interrupt.Reader(ctx, f))
 }

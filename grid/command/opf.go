@@ -43,8 +43,9 @@ type optimalFlow struct {
 	LossMW     *float64             `json:"loss_mw"`           // of all branches
 	Bus        []results.OptimalBus `json:"bus"`
 	results.Dispatch
-	Binding    []results.Binding `json:"binding"` // those with a part in the optimum, the largest multiplier first
-	Relaxation *relaxation       `json:"why,omitempty"`
+	Binding    []results.Binding        `json:"binding"`        // those with a part in the optimum, the largest multiplier first
+	Soft       []results.Broken         `json:"soft,omitempty"` // limits that give at their price, with `--soft`
+	Relaxation *results.LeastRelaxation `json:"why,omitempty"`
 }
 
 // optimalFlowKKT are MATPOWER's four conditions; see acopf.KKT.
@@ -57,9 +58,9 @@ type optimalFlowKKT struct {
 
 // busTable are the rows of buses, the header first.
 func busTable(buses []results.OptimalBus, price string) [][]string {
-	rows := [][]string{{"bus", "V pu", "angle °", "load MW", "load MVAr", price}}
+	rows := [][]string{{"bus", "V pu", "angle °", "load MW", "load MVAr", price, "name"}}
 	for _, b := range buses {
-		rows = append(rows, []string{strconv.Itoa(b.ID), fmt.Sprintf("%.4f", b.Vm), fmt.Sprintf("%.3f", b.Va), fmt.Sprintf("%.2f", b.Pd), fmt.Sprintf("%.2f", b.Qd), fmt.Sprintf("%.3f", b.Price)})
+		rows = append(rows, []string{strconv.Itoa(b.ID), fmt.Sprintf("%.4f", b.Vm), fmt.Sprintf("%.3f", b.Va), fmt.Sprintf("%.2f", b.Pd), fmt.Sprintf("%.2f", b.Qd), fmt.Sprintf("%.3f", b.Price), b.Name})
 	}
 	return rows
 }
@@ -130,7 +131,7 @@ func (y *optimalFlags) read(ctx context.Context, a *cli.App, argument string) (*
 func OptimalFlow(a *cli.App) *cobra.Command {
 	y := newOptimalFlags()
 	var weights []float64
-	explained := true
+	explained, soft := true, map[string]string{}
 	var files outputs
 	cmd := &cobra.Command{
 		Use:     "opf FILE.m",
@@ -147,6 +148,8 @@ A file with the name of a command below is given with its folder, such as ./batc
 
 --weights replaces the cost by a weighted sum of thermal penalty, voltage penalty
 and cost. Each is scaled by its range over the three separate optima.
+
+--soft lets limits give at a price, as MATPOWER's softlims: --soft rating=1000,voltage=1e5.
 
 Without an optimum, gpc prints the least relaxation that has one: by how much each
 bus, generator and branch would have to exceed its limit. --why=false skips it.
@@ -174,7 +177,13 @@ Exit code 1 says that no optimum was found.`,
 			if err != nil {
 				return err
 			}
-			result, solved, err := runOptimalFlow(cmd, c, n, y.opt, objective, y.scale, y.starts)
+			var result *optimalFlow
+			var solved *matpower.Case
+			if len(soft) > 0 {
+				result, solved, err = runSoftFlow(cmd.Context(), c, n, y.opt, soft, y.scale)
+			} else {
+				result, solved, err = runOptimalFlow(cmd, c, n, y.opt, objective, y.scale, y.starts)
+			}
 			if err != nil {
 				return err
 			}
@@ -185,7 +194,7 @@ Exit code 1 says that no optimum was found.`,
 				}
 			case explained:
 				pd, qd := n.Loads(y.scale)
-				if result.Relaxation, err = explain(cmd.Context(), n, pd, qd, y.opt); err != nil {
+				if result.Relaxation, err = results.Least(cmd.Context(), n, pd, qd, y.opt); err != nil {
 					return err
 				}
 			}
@@ -195,12 +204,13 @@ Exit code 1 says that no optimum was found.`,
 	f := cmd.Flags()
 	f.Float64SliceVar(&weights, "weights", nil, "`weights` of thermal penalty, voltage penalty and cost, which sum to 1 (default: the cost alone)")
 	f.BoolVar(&explained, "why", true, "without an optimum, look for the least relaxation of the limits")
+	f.StringToStringVar(&soft, "soft", nil, "limits that may give at a price: rating=`$/MVAh`, voltage=$/h per pu, angle=$/h per degree, generation=$/MWh; the others stay hard")
 	files.flags(f)
 	y.ruleFlag(f)
 	y.scaleFlag(f)
 	y.startsFlag(f)
 	y.solverFlags(f)
-	cmd.AddCommand(batchCommand(a), seriesCommand(a), secureCommand(a))
+	cmd.AddCommand(batchCommand(a), linearOptimum(a), seriesCommand(a), secureCommand(a))
 	suggestCommand(cmd, map[string]string{
 		"secure": "opf secure", "outages": "opf secure", "emergency": "opf secure", "voltage-band": "opf secure", "participation": "opf secure",
 		"loads": "opf series", "results": "opf series", "chains": "opf series",
@@ -251,18 +261,59 @@ func runOptimalFlow(cmd *cobra.Command, c *matpower.Case, n *network.Network, op
 	if r.Status != acopf.Optimal {
 		return out, nil, nil
 	}
-	out.Objective, out.Mismatch = &r.Objective, &r.KKT.Mismatch
-	out.Violation, out.J = &r.KKT.Violation, r.J[:]
-	out.KKT = &optimalFlowKKT{r.KKT.Feasibility, r.KKT.Gradient, r.KKT.Complementarity, r.KKT.Cost}
-	out.Bus = results.OptimalBuses(n, pr.Pd, pr.Qd, r.Vm, r.Va, r.LambdaP)
-	out.Dispatch = results.NewDispatch(n, r.Vm, r.Va, r.Pg, r.Qg)
-	loss := out.Dispatch.Loss()
-	out.LossMW = &loss
 	multipliers := s.LimitMultipliers(&pr, r)
-	out.Binding = results.NewPoint(n, r.Vm, r.Va, r.Pg, r.Qg).Binding(r, &multipliers)
-	solved := solvedCase(c, n, scale, r.Vm, r.Va, r.Pg, r.Qg)
-	withMultipliers(solved, n, r, &multipliers)
+	return out, out.fill(c, n, results.NewPoint(n, r.Vm, r.Va, r.Pg, r.Qg), pr.Pd, pr.Qd, r, &multipliers, scale), nil
+}
+
+// runSoftFlow solves with soft limits at the prices of words.
+func runSoftFlow(ctx context.Context, c *matpower.Case, n *network.Network, opt acopf.Options, words map[string]string, scale float64) (*optimalFlow, *matpower.Case, error) {
+	prices := map[string]float64{}
+	for word, text := range words {
+		v, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			return nil, nil, cli.BadInputf("--soft %s=%s: want a number", word, text)
+		}
+		prices[word] = v
+	}
+	soft, err := results.SoftPrices(n, prices)
+	if err != nil {
+		return nil, nil, cli.BadInputf("--soft: %w", err)
+	}
+	start := time.Now()
+	pd, qd := n.Loads(scale)
+	r, err := acopf.SolveSoft(ctx, n, pd, qd, opt, soft)
+	if err != nil {
+		return nil, nil, gpc.BadInput(err)
+	}
+	out := &optimalFlow{Case: n.Name, Status: r.Status.String(), Reason: r.Reason(), Iterations: r.Iterations, WallMS: float64(time.Since(start)) / 1e6,
+		Bus: []results.OptimalBus{}, Dispatch: results.NoDispatch, J: []float64{}, Binding: []results.Binding{}}
+	for _, p := range pd {
+		out.LoadMW += p * n.BaseMVA
+	}
+	if r.Limits == nil {
+		if r.Status == acopf.Infeasible {
+			out.Reason = "no dispatch keeps the balances and the limits that are not soft"
+		}
+		return out, nil, nil
+	}
+	solved := out.fill(c, n, results.NewPoint(n, r.Vm, r.Va, r.Pg, r.Qg), pd, qd, &r.Result, r.Limits, scale)
+	out.Soft = results.Relaxed(n, &r.Gives)
 	return out, solved, nil
+}
+
+// fill writes an optimum at loads that are scale times the case's, and returns it as a case.
+func (y *optimalFlow) fill(c *matpower.Case, n *network.Network, p results.Point, pd, qd []float64, r *acopf.Result, m *acopf.LimitMultipliers, scale float64) *matpower.Case {
+	y.Objective, y.Mismatch = &r.Objective, &r.KKT.Mismatch
+	y.Violation, y.J = &r.KKT.Violation, r.J[:]
+	y.KKT = &optimalFlowKKT{r.KKT.Feasibility, r.KKT.Gradient, r.KKT.Complementarity, r.KKT.Cost}
+	y.Bus = results.OptimalBuses(n, pd, qd, r.Vm, r.Va, r.LambdaP)
+	y.Dispatch = p.Dispatch()
+	loss := y.Dispatch.Loss()
+	y.LossMW = &loss
+	y.Binding = p.Binding(r, m)
+	solved := solvedCase(c, n, scale, p)
+	withMultipliers(solved, n, r, m)
+	return solved
 }
 
 func (r *optimalFlow) print(w io.Writer) {
@@ -271,7 +322,7 @@ func (r *optimalFlow) print(w io.Writer) {
 		fmt.Fprintln(w, r.Reason)
 	}
 	if r.Relaxation != nil {
-		r.Relaxation.print(w)
+		printLeast(w, r.Relaxation)
 		return
 	}
 	if r.Objective == nil {
@@ -297,6 +348,10 @@ func (r *optimalFlow) print(w io.Writer) {
 		price = "objective/MWh"
 	}
 	printDispatch(w, &r.Dispatch, busTable(r.Bus, price))
+	if len(r.Soft) > 0 {
+		fmt.Fprintln(w)
+		printBroken(w, "soft limit that gives", r.Soft)
+	}
 	if len(r.Binding) == 0 {
 		return
 	}

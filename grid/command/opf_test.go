@@ -173,3 +173,29 @@ func TestOtherCommandsAreNamed(t *testing.T) {
 		}
 	}
 }
+
+// Soft limits give at their price, in the case's units, as IPOPT has it (package acopf).
+func TestSoftLimits(t *testing.T) {
+	var r struct {
+		optimalFlowOutput
+		Soft []struct {
+			limitOutput
+			By float64
+		}
+	}
+	code, out, log := run("opf", "case9", "--scale", "2.3", "--soft", "rating=1000,voltage=1e6,generation=5000", "--json")
+	if err := json.Unmarshal([]byte(out), &r); err != nil || code != 0 {
+		t.Fatalf("exit code %d: %v, %s", code, err, log)
+	}
+	if math.Abs(*r.Objective-22904.31383-66325.119) > 0.02 || len(r.Soft) != 2 || r.Soft[0].Limit != "rating" || r.Soft[0].Branch != 1 || math.Abs(r.Soft[0].By-35.449) > 1e-3 {
+		t.Errorf("objective %v, %+v", *r.Objective, r.Soft)
+	}
+	for _, arguments := range []string{"rating=-1", "rating=x", "ratings=1"} {
+		if code, _, log := run("opf", "case9", "--soft", arguments); code != 2 || !strings.Contains(log, "--soft") {
+			t.Errorf("--soft %s: exit code %d, %s", arguments, code, log)
+		}
+	}
+	if code, out, _ := run("opf", "case9", "--scale", "3", "--soft", "rating=1000", "--why=false"); code != 1 || !strings.Contains(out, "not soft") {
+		t.Errorf("exit code %d: %s", code, out)
+	}
+}

@@ -15,8 +15,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/cli"
+	"github.com/gpc-engine/gpc/grid/matpower"
 	"github.com/gpc-engine/gpc/grid/network"
 	"github.com/gpc-engine/gpc/grid/results"
 	"github.com/gpc-engine/gpc/grid/secure"
@@ -45,7 +45,6 @@ func namedOutages(n *network.Network, argument string) (list []secure.Outage, wo
 type outageFlags struct {
 	flowFlags
 	outages         string
-	participation   string
 	emergency, band float64
 }
 
@@ -92,11 +91,11 @@ Exit code 1 says that an outage breaks a limit, cuts off load or has no power fl
 			if err != nil {
 				return err
 			}
-			r, err := y.run(cmd.Context(), n, a)
+			r, err := y.run(cmd.Context(), c, n, a)
 			if err != nil {
 				return err
 			}
-			solved := solvedCase(c, n, y.scale, r.Base.Vm, r.Base.Va, r.Base.Pg, r.Base.Qg)
+			solved := solvedCase(c, n, y.scale, results.NewPoint(n, r.Base.Vm, r.Base.Va, r.Base.Pg, r.Base.Qg))
 			if err := cmp.Or((&outputs{out: files.out}).write(solved, origin(c, "AC power flow")), writeSecurity(files.csv, r)); err != nil {
 				return err
 			}
@@ -104,9 +103,9 @@ Exit code 1 says that an outage breaks a limit, cuts off load or has no power fl
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&y.outages, "outages", "all", "the outages to analyse: "+outageWords)
+	f.StringVar(&y.outages, "outages", "all", "the outages to analyse: "+outageWords+". A line may have several, such as \"branch 5, unit 2\", a busbar (\"bus 7\"), names of the case, and a label before a colon")
 	f.Float64Var(&y.emergency, "emergency", 1, "factor on every rating after an outage, 1 or more")
-	f.StringVar(&y.participation, "participation", "", "with --enforce-q: "+participationWords+" (default: the reference takes it up)")
+	f.StringVar(&y.participation, "participation", "", "with --enforce-q, units share the balance, before an outage and after it: "+slackWords+" (default: the reference takes it up)")
 	f.Float64Var(&y.band, "voltage-band", 0, "how far voltages may exceed their limits after an outage, pu")
 	y.flags(f)
 	files.flags(f)
@@ -134,20 +133,26 @@ func dispatchHint(n *network.Network) string {
 }
 
 // run solves the base and every outage in parallel.
-func (y *outageFlags) run(ctx context.Context, n *network.Network, a *cli.App) (*results.Security, error) {
-	list, _, err := namedOutages(n, y.outages)
+func (y *outageFlags) run(ctx context.Context, c *matpower.Case, n *network.Network, a *cli.App) (*results.Security, error) {
+	list, word := secure.Named(n, y.outages)
+	var groups []results.Group
+	if !word {
+		f, err := os.Open(y.outages)
+		if err != nil {
+			return nil, cli.BadInputf("--outages: %w: want branches, units, all or a file of lines such as \"branch 7\" and \"branch 5, unit 2\"", err)
+		}
+		defer f.Close()
+		if list, groups, err = results.ReadOutages(n, y.outages, f); err != nil {
+			return nil, cli.BadInputf("--outages: %w", err)
+		}
+	}
+	shares, err := y.slack(n)
 	if err != nil {
 		return nil, err
 	}
 	pr := results.FlowProblem{Options: y.opt}
 	pr.Pd, pr.Qd = n.Loads(y.scale)
-	var shares []float64
-	if y.participation != "" {
-		if shares, err = participation(n, y.participation); err != nil {
-			return nil, gpc.BadInput(err)
-		}
-	}
-	r, err := results.After(ctx, n, pr, results.SecurityOptions{Emergency: y.emergency, Band: y.band, ShareMissing: y.participation != "", Participation: shares, Threads: a.Threads(), Progress: a.Progress("outages")}, list)
+	r, err := results.After(ctx, n, pr, results.SecurityOptions{Groups: groups, Case: c, Emergency: y.emergency, Band: y.band, ShareMissing: y.participation != "", Participation: shares, Threads: a.Threads(), Progress: a.Progress("outages")}, list)
 	if errors.As(err, new(results.NoBaseError)) {
 		err = fmt.Errorf("%w%s", err, dispatchHint(n))
 	}
@@ -199,6 +204,9 @@ func printSecurity(w io.Writer, y *results.Security) {
 // outageRow is an outage in the table.
 func outageRow(r *results.AfterOutage) []string {
 	place, severity := fmt.Sprintf("bus %d", r.From), ""
+	if r.Label != "" {
+		place = r.Label
+	}
 	if r.Kind == "branch" {
 		place = fmt.Sprintf("%d to %d", r.From, r.To)
 	}
@@ -257,8 +265,8 @@ func cells[T any](list []T) [][]string {
 		case v.Kind() == reflect.Struct:
 			for i := range v.NumField() {
 				field, name := v.Type().Field(i), key
-				if !field.Anonymous {
-					name = strings.TrimPrefix(key+"_"+field.Tag.Get("json"), "_")
+				if tag, _, _ := strings.Cut(field.Tag.Get("json"), ","); !field.Anonymous {
+					name = strings.TrimPrefix(key+"_"+tag, "_")
 				}
 				row = append(row, flatten(name, v.Field(i), header)...)
 			}

@@ -151,8 +151,8 @@ func TestOutagesBadInput(t *testing.T) {
 		"--outages: nothing does not exist: want branches, units, all or a file": {"--outages", "nothing"},
 		"no outage is listed":                                                     {"--outages", write("empty", "# none\n")},
 		"line 2: no branch in service":                                            {"--outages", write("far", "branch 1\nbranch 999\n")},
-		"want branch ROW or unit ROW":                                             {"--outages", write("other", "bus 3\n")},
-		"line 3: branch 1 from bus 1 to bus 2 is listed twice":                    {"--outages", write("twice", "branch 1\nunit 2\nbranch 1\n")},
+		"want branch ROW or unit ROW":                                             {"--outages", write("other", "line 3\n")},
+		"line 3: branch 1 is listed twice":                                        {"--outages", write("twice", "branch 1\nunit 2\nbranch 1\n")},
 		"long, line 2: bufio.Scanner: token too long":                             {"--outages", write("long", "branch 1\n"+strings.Repeat("x", 100_000))},
 		"--participation needs --enforce-q":                                       {"--outages", "all", "--participation", "equal"},
 		"--participation: none does not exist: want range, pmax, equal or a file": {"--outages", "all", "--enforce-q", "--participation", "none"},
@@ -236,7 +236,7 @@ func TestTablesOfOutages(t *testing.T) {
 		}
 		rows[name] = strings.Split(strings.TrimSpace(string(text)), "\n")
 	}
-	if len(rows["outages"]) != 57 || !strings.Contains(rows["outages"][0], "lost_load_mw,lost_generation_mw,severity") || !strings.HasPrefix(rows["outages"][2], "branch,46,29,38,true,") {
+	if len(rows["outages"]) != 57 || !strings.Contains(rows["outages"][0], "lost_load_mw,lost_generation_mw,severity") || !strings.HasPrefix(rows["outages"][2], "branch,46,29,38,,true,") {
 		t.Errorf("outages.csv: %q", rows["outages"][:3])
 	}
 	if len(rows["elements"]) != 1+len(r.Elements) || !strings.HasPrefix(rows["violations"][0], "limit,bus,gen,branch,from,to,end,value,bound,unit,by,after_outage,after_row") {

@@ -20,9 +20,25 @@ import (
 
 // flowFlags are the flags of every power flow.
 type flowFlags struct {
-	opt   powerflow.Options
-	flat  bool
-	scale float64
+	opt           powerflow.Options
+	flat          bool
+	scale         float64
+	participation string
+}
+
+// slackWords are what --participation takes in power flows.
+const slackWords = "by range (PMAX − PMIN), by pmax, equal, by headroom (what PMAX or PMIN leaves), or by a `FILE` of lines such as \"unit 2 0.4\""
+
+// slack reads --participation: nil, and factors a unit, which are nil too for range and headroom.
+func (y *flowFlags) slack(n *network.Network) (factors []float64, err error) {
+	if y.participation == "" {
+		return nil, nil
+	}
+	if y.participation != "headroom" {
+		factors, err = participation(n, y.participation)
+	}
+	y.opt.Slack = results.NewSlack(n, y.participation == "headroom", factors)
+	return factors, gpc.BadInput(err)
 }
 
 func (y *flowFlags) flags(f *pflag.FlagSet) {
@@ -78,6 +94,9 @@ Exit code 1 says that it does not converge.`,
 			if err != nil {
 				return err
 			}
+			if _, err := y.slack(n); err != nil {
+				return err
+			}
 			result, solved, err := runPowerFlow(c, n, y.opt, y.scale)
 			if err != nil {
 				return gpc.BadInput(err)
@@ -91,9 +110,10 @@ Exit code 1 says that it does not converge.`,
 		},
 	}
 	y.flags(cmd.Flags())
+	cmd.Flags().StringVar(&y.participation, "participation", "", "units share the balance, within their limits of active power: "+slackWords+" (default: the reference takes it up)")
 	files.flags(cmd.Flags())
-	cmd.AddCommand(outagesCommand(a))
-	suggestCommand(cmd, map[string]string{"outages": "pf outages", "emergency": "pf outages", "voltage-band": "pf outages", "participation": "pf outages"})
+	cmd.AddCommand(convertCommand(a), linearFlow(a), outagesCommand(a))
+	suggestCommand(cmd, map[string]string{"outages": "pf outages", "emergency": "pf outages", "voltage-band": "pf outages", "ptdf": "pf dc", "lodf": "pf dc"})
 	return cmd
 }
 
@@ -109,7 +129,7 @@ func runPowerFlow(c *matpower.Case, n *network.Network, opt powerflow.Options, s
 		r.Reason += dispatchHint(n)
 		return r, nil, nil
 	}
-	return r, solvedCase(c, n, scale, sol.Vm, sol.Va, sol.Pg, sol.Qg), nil
+	return r, solvedCase(c, n, scale, results.NewPoint(n, sol.Vm, sol.Va, sol.Pg, sol.Qg)), nil
 }
 
 func printPowerFlow(w io.Writer, r *results.PowerFlow) {
@@ -126,9 +146,9 @@ func printPowerFlow(w io.Writer, r *results.PowerFlow) {
 	if r.Remark != "" {
 		fmt.Fprintln(w, "remark:", r.Remark)
 	}
-	rows := [][]string{{"bus", "type", "V pu", "angle °", "load MW", "load MVAr", "Q limit"}}
+	rows := [][]string{{"bus", "type", "V pu", "angle °", "load MW", "load MVAr", "Q limit", "name"}}
 	for _, b := range r.Bus {
-		rows = append(rows, []string{strconv.Itoa(b.ID), b.Type, fmt.Sprintf("%.4f", b.Vm), fmt.Sprintf("%.3f", b.Va), fmt.Sprintf("%.2f", b.Pd), fmt.Sprintf("%.2f", b.Qd), b.Limit})
+		rows = append(rows, []string{strconv.Itoa(b.ID), b.Type, fmt.Sprintf("%.4f", b.Vm), fmt.Sprintf("%.3f", b.Va), fmt.Sprintf("%.2f", b.Pd), fmt.Sprintf("%.2f", b.Qd), b.Limit, b.Name})
 	}
 	printDispatch(w, &r.Dispatch, rows)
 	if len(r.Violations) > 0 {

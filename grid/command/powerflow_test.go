@@ -224,3 +224,22 @@ func TestAStartBehindAVectorGroup(t *testing.T) {
 		}
 	}
 }
+
+// With --participation units share what the reference takes up otherwise.
+func TestParticipationInAPowerFlow(t *testing.T) {
+	sum := map[string]float64{}
+	for _, how := range []string{"", "pmax", "headroom"} {
+		var r struct{ dispatchOutput }
+		code, out, log := run("pf", "case39", "--scale", "1.01", "--json", "--participation="+how)
+		if err := json.Unmarshal([]byte(out), &r); err != nil || code != 0 {
+			t.Fatalf("exit code %d: %v, %s", code, err, log)
+		}
+		sum[how] = r.Gen[1].Pg // unit 2, at the reference
+	}
+	if !(sum["pmax"] < sum[""]-30 && sum["headroom"] < sum[""]-30) {
+		t.Errorf("the reference gives %v", sum)
+	}
+	if code, _, log := run("pf", "case39", "--participation", "most"); code != 2 || !strings.Contains(log, "--participation") {
+		t.Errorf("exit code %d: %s", code, log)
+	}
+}

@@ -1,78 +1,16 @@
 package command
 
 import (
-	"context"
 	"fmt"
 	"io"
-	"math"
-	"time"
 
 	"github.com/gpc-engine/gpc/cli"
 	"github.com/gpc-engine/gpc/grid/acopf"
-	"github.com/gpc-engine/gpc/grid/network"
 	"github.com/gpc-engine/gpc/grid/results"
 )
 
-// relaxation is the cheapest violation of limits of a network without an optimum (acopf.Relax).
-type relaxation struct {
-	Status     string  `json:"status"`     // of the search for the least relaxation; all of `why` is absent where there is an optimum, and with `--why=false`
-	Iterations int     `json:"iterations"` // of the interior point, in all rounds
-	WallMS     float64 `json:"wall_ms"`    // with its setup
-	// Cost is Σ price × amount by acopf's prices, which are per pu.
-	Cost *float64 `json:"cost"` // price × amount of all limits that give, by the prices of [acopf.md](acopf.md#why-there-is-no-optimum); null without a relaxation
-	// Shortfall is the active power that is missing: generators' beyond their limits
-	// and what buses lack.
-	Shortfall *float64         `json:"shortfall_mw"` // active power that is missing: of units beyond `pmax` and of buses; null likewise
-	Limits    []results.Broken `json:"limits"`       // those that give; empty where all can be kept
-}
-
-// explain relaxes the limits of a network at loads in pu.
-func explain(ctx context.Context, n *network.Network, pd, qd []float64, opt acopf.Options) (*relaxation, error) {
-	start := time.Now()
-	r, err := acopf.Relax(ctx, n, pd, qd, acopf.Options{Threads: opt.Threads, Dispatchable: opt.Dispatchable}, acopf.Penalties{})
-	if err != nil {
-		return nil, err
-	}
-	out := &relaxation{Status: r.Status.String(), Iterations: r.Iterations, WallMS: float64(time.Since(start)) / 1e6, Limits: []results.Broken{}}
-	if r.Status != acopf.Optimal {
-		return out, nil
-	}
-	p := results.NewPoint(n, r.Vm, r.Va, r.Pg, r.Qg)
-	add := func(amounts []float64, unit float64, limit func(int) results.Limit) {
-		for i, x := range amounts {
-			if x != 0 {
-				out.Limits = append(out.Limits, results.Broken{Limit: limit(i), Excess: math.Abs(x) * unit})
-			}
-		}
-	}
-	balance := func(kind, unit string, missing []float64) func(int) results.Limit {
-		return func(b int) results.Limit {
-			return results.Limit{Kind: kind, Bus: n.BusID[b], Value: missing[b] * n.BaseMVA, Unit: unit}
-		}
-	}
-	add(r.MissingP, n.BaseMVA, balance("p_balance", "MW", r.MissingP))
-	add(r.MissingQ, n.BaseMVA, balance("q_balance", "MVAr", r.MissingQ))
-	add(r.PMax, n.BaseMVA, p.Gen("pmax", "MW", p.Pg, n.PMax))
-	add(r.PMin, n.BaseMVA, p.Gen("pmin", "MW", p.Pg, n.PMin))
-	add(r.QMax, n.BaseMVA, p.Gen("qmax", "MVAr", p.Qg, n.QMax))
-	add(r.QMin, n.BaseMVA, p.Gen("qmin", "MVAr", p.Qg, n.QMin))
-	add(r.Flow, n.BaseMVA, p.HeavierEnd)
-	add(r.VMax, 1, p.Bus("vmax", n.VMax))
-	add(r.VMin, 1, p.Bus("vmin", n.VMin))
-	add(r.AngMax, results.Degrees(1), p.Angle("angmax", n.AngMax))
-	add(r.AngMin, results.Degrees(1), p.Angle("angmin", n.AngMin))
-	shortfall := 0.0
-	for _, x := range r.MissingP {
-		shortfall += max(x, 0) * n.BaseMVA
-	}
-	for _, x := range r.PMax {
-		shortfall += x * n.BaseMVA
-	}
-	out.Cost, out.Shortfall = &r.Cost, &shortfall
-	return out, nil
-}
-
-func (y *relaxation) print(w io.Writer) {
+// printLeast prints a least relaxation.
+func printLeast(w io.Writer, y *results.LeastRelaxation) {
 	switch {
 	case y.Status != acopf.Optimal.String():
 		fmt.Fprintf(w, "no least relaxation of its limits was found: %s after %d iterations\n", y.Status, y.Iterations)

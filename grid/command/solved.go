@@ -54,7 +54,7 @@ func (o *outputs) write(c *matpower.Case, comment string) error {
 		return nil
 	}
 	for _, t := range tables {
-		if err := writeCSV(filepath.Join(o.csv, t.file), t.rows(c)); err != nil {
+		if err := writeCSV(filepath.Join(o.csv, t.file), withoutNames(t.rows(c))); err != nil {
 			return err
 		}
 	}
@@ -66,9 +66,9 @@ func writeCSV(path string, rows [][]string) error {
 	return durable.Create(path, func(w io.Writer) error { return csv.NewWriter(w).WriteAll(rows) })
 }
 
-// solvedCase is a case with a solution (pu and rad) at scale times its loads: voltages, loads, generation, flows.
+// solvedCase is a case with a solution at scale times its loads: voltages, loads, generation, flows.
 // Equipment out of service generates and carries nothing.
-func solvedCase(c *matpower.Case, n *network.Network, scale float64, vm, va, pg, qg []float64) *matpower.Case {
+func solvedCase(c *matpower.Case, n *network.Network, scale float64, p results.Point) *matpower.Case {
 	out := *c
 	out.Bus, out.Gen, out.Branch = slices.Clone(c.Bus), slices.Clone(c.Gen), slices.Clone(c.Branch)
 	out.HasFlows, out.HasMultipliers = true, false
@@ -90,15 +90,14 @@ func solvedCase(c *matpower.Case, n *network.Network, scale float64, vm, va, pg,
 	}
 	for i, row := range n.BusRow {
 		b := &out.Bus[row]
-		b.Vm, b.Va = vm[i], results.Degrees(va[i])
+		b.Vm, b.Va = p.Vm[i], results.Degrees(p.Va[i])
 		b.Pd, b.Qd = scale*b.Pd, scale*b.Qd
 	}
 	for i, row := range n.GenRow {
 		g := &out.Gen[row]
-		g.Pg, g.Qg = pg[i]*n.BaseMVA, qg[i]*n.BaseMVA
+		g.Pg, g.Qg = p.Pg[i]*n.BaseMVA, p.Qg[i]*n.BaseMVA
 	}
-	flows := network.NewFlows(n.Branches())
-	n.BranchFlows(&n.Admittance, vm, va, flows)
+	flows := p.Flows
 	for k, row := range n.BranchRow {
 		b := &out.Branch[row]
 		b.Pf, b.Qf = flows.Pf[k]*n.BaseMVA, flows.Qf[k]*n.BaseMVA
@@ -162,13 +161,13 @@ func busRows(c *matpower.Case) [][]string {
 	if c.HasMultipliers {
 		header = append(header, "lam_p_per_mwh", "lam_q_per_mvarh", "mu_vmin_per_pu", "mu_vmax_per_pu")
 	}
-	rows := [][]string{header}
+	rows := [][]string{append(header, "name")}
 	for _, b := range c.Bus {
 		numbers := []float64{b.Vm, b.Va, b.Pd, b.Qd, b.VMin, b.VMax}
 		if c.HasMultipliers {
 			numbers = append(numbers, b.LamP, b.LamQ, b.MuVMin, b.MuVMax)
 		}
-		rows = append(rows, rowOf([]int{b.ID, int(b.Type)}, numbers...))
+		rows = append(rows, append(rowOf([]int{b.ID, int(b.Type)}, numbers...), b.Name))
 	}
 	return rows
 }
@@ -178,13 +177,13 @@ func genRows(c *matpower.Case) [][]string {
 	if c.HasMultipliers {
 		header = append(header, "mu_pmin_per_mwh", "mu_pmax_per_mwh", "mu_qmin_per_mvarh", "mu_qmax_per_mvarh")
 	}
-	rows := [][]string{header}
+	rows := [][]string{append(header, "name")}
 	for i, g := range c.Gen {
 		numbers := []float64{g.Pg, g.Qg, g.Vg, g.PMin, g.PMax, g.QMin, g.QMax}
 		if c.HasMultipliers {
 			numbers = append(numbers, g.MuPMin, g.MuPMax, g.MuQMin, g.MuQMax)
 		}
-		rows = append(rows, rowOf([]int{i + 1, g.Bus, bit(g.InService)}, numbers...))
+		rows = append(rows, append(rowOf([]int{i + 1, g.Bus, bit(g.InService)}, numbers...), g.Name))
 	}
 	return rows
 }
@@ -194,7 +193,7 @@ func branchRows(c *matpower.Case) [][]string {
 	if c.HasMultipliers {
 		header = append(header, "mu_sf_per_mvah", "mu_st_per_mvah", "mu_angmin_per_deg", "mu_angmax_per_deg")
 	}
-	rows := [][]string{header}
+	rows := [][]string{append(header, "name")}
 	for i, b := range c.Branch {
 		sf, st, rate := math.Hypot(b.Pf, b.Qf), math.Hypot(b.Pt, b.Qt), b.RateA
 		if rate == 0 {
@@ -207,7 +206,7 @@ func branchRows(c *matpower.Case) [][]string {
 		if c.HasMultipliers {
 			numbers = append(numbers, b.MuSf, b.MuSt, b.MuAngMin, b.MuAngMax)
 		}
-		rows = append(rows, rowOf([]int{i + 1, b.From, b.To, bit(b.InService)}, numbers...))
+		rows = append(rows, append(rowOf([]int{i + 1, b.From, b.To, bit(b.InService)}, numbers...), b.Name))
 	}
 	return rows
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/gpc-engine/gpc/cli"
@@ -39,11 +40,11 @@ func countOf(n int, one, several string) string {
 // printDispatch writes tables of the buses, of the units and of the branches, each after a
 // blank line.
 func printDispatch(w io.Writer, d *results.Dispatch, buses [][]string) {
-	gens := [][]string{{"unit", "bus", "P MW", "Q MVAr"}}
+	gens := [][]string{{"unit", "bus", "P MW", "Q MVAr", "name"}}
 	for _, g := range d.Gen {
-		gens = append(gens, []string{strconv.Itoa(g.Gen), strconv.Itoa(g.Bus), fmt.Sprintf("%.2f", g.Pg), fmt.Sprintf("%.2f", g.Qg)})
+		gens = append(gens, []string{strconv.Itoa(g.Gen), strconv.Itoa(g.Bus), fmt.Sprintf("%.2f", g.Pg), fmt.Sprintf("%.2f", g.Qg), g.Name})
 	}
-	branches := [][]string{{"branch", "from", "to", "P from MW", "Q from MVAr", "P to MW", "Q to MVAr", "S from MVA", "S to MVA", "rating MVA", "loaded %"}}
+	branches := [][]string{{"branch", "from", "to", "P from MW", "Q from MVAr", "P to MW", "Q to MVAr", "S from MVA", "S to MVA", "rating MVA", "loaded %", "name"}}
 	for _, b := range d.Branch {
 		row := []string{strconv.Itoa(b.Branch), strconv.Itoa(b.From), strconv.Itoa(b.To)}
 		for _, power := range []float64{b.Pf, b.Qf, b.Pt, b.Qt, b.Sf, b.St} {
@@ -53,10 +54,22 @@ func printDispatch(w io.Writer, d *results.Dispatch, buses [][]string) {
 		if !math.IsInf(b.Rate, 1) {
 			rating, loaded = fmt.Sprintf("%g", b.Rate), fmt.Sprintf("%.1f", 100*max(b.Sf, b.St)/b.Rate)
 		}
-		branches = append(branches, append(row, rating, loaded))
+		branches = append(branches, append(row, rating, loaded, b.Name))
 	}
 	for _, rows := range [][][]string{buses, gens, branches} {
 		fmt.Fprintln(w)
-		cli.Table(w, rows)
+		cli.Table(w, withoutNames(rows))
 	}
+}
+
+// withoutNames leaves the last column of a table out where it is empty: that of the names.
+func withoutNames(rows [][]string) [][]string {
+	last := len(rows[0]) - 1
+	if rows[0][last] != "name" || slices.ContainsFunc(rows[1:], func(r []string) bool { return r[last] != "" }) {
+		return rows
+	}
+	for i := range rows {
+		rows[i] = rows[i][:last]
+	}
+	return rows
 }

@@ -61,6 +61,8 @@ type Case struct {
 	// HasMultipliers says that it is solved by an optimal power flow: prices of buses
 	// and multipliers of limits are given, and flows.
 	HasMultipliers bool
+	// Notes say in a sentence each what the case holds otherwise than a file of another program.
+	Notes []string
 	// Ignored are the fields of the file that are neither data of the network nor
 	// refused, such as bus names.
 	Ignored []Field
@@ -74,7 +76,8 @@ type Field struct {
 
 // Bus is one row of the bus matrix.
 type Bus struct {
-	ID     int // external number, positive, not necessarily consecutive
+	ID     int    // external number, positive, not necessarily consecutive
+	Name   string // "" where the file has none
 	Type   BusType
 	Pd, Qd float64 // load, MW and MVAr
 	Gs, Bs float64 // shunt: MW drawn and MVAr injected at 1 pu
@@ -93,6 +96,7 @@ type Bus struct {
 // Gen is one row of the gen matrix with its row, or rows, of gencost.
 type Gen struct {
 	Bus        int     // bus number
+	Name       string  // "" where the file has none
 	Pg, Qg     float64 // output, MW and MVAr
 	QMax, QMin float64 // MVAr
 	Vg         float64 // voltage set-point, pu
@@ -135,6 +139,7 @@ type DCLine struct {
 // format's π model, the tap at the from end.
 type Branch struct {
 	From, To            int     // bus numbers
+	Name                string  // "" where the file has none
 	R, X                float64 // series impedance, pu
 	B                   float64 // total charging susceptance, pu
 	RateA, RateB, RateC float64 // MVA; 0 is no limit

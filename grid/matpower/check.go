@@ -27,7 +27,10 @@ func (e *Error) Error() string {
 // numbers; no limits of voltages and angles in service contradict one another; a bus is a reference, and every
 // island with load has one or a generator; every generator
 // has a cost, or none has; costs are complete. The error is an *Error.
-func (c *Case) Check() error { return c.check(c.Name) }
+func (c *Case) Check() error { return c.CheckFile(c.Name) }
+
+// CheckFile is Check of a case that was read from a file, whose name errors have.
+func (c *Case) CheckFile(name string) error { return c.check(name) }
 
 // Contradiction names the first generator in service whose limits leave no value between them; nil for none. A power
 // flow does not ask for limits.

@@ -21,6 +21,7 @@ type parsed struct {
 	baseLine     int
 	tables       map[string]*matrix
 	ignored      []Field
+	names        map[string][]string // of the rows of bus, gen and branch, by field
 }
 
 // The tables the package uses; the rest is refused by name or ignored.
@@ -111,7 +112,7 @@ func parse(name string, src []byte) (*parsed, error) { return parseLoaded(name, 
 
 func parseLoaded(name string, src []byte, load int) (out *parsed, err error) {
 	p := &parser{s: newScanner(src), name: name, vars: map[string]value{}, load: load}
-	p.out.tables = map[string]*matrix{}
+	p.out.tables, p.out.names = map[string]*matrix{}, map[string][]string{}
 	defer func() {
 		switch r := recover().(type) {
 		case nil:
@@ -409,10 +410,28 @@ func (p *parser) field(structName token) {
 		p.out.tables[path] = p.matrix(fullName)
 	case refused[field] != "":
 		p.mustBeEmpty(fullName, refused[field], structName.line)
+	case slices.Contains(nameFields, path) && p.tok.kind == '{':
+		p.out.ignored = append(p.out.ignored, Field{Name: path, Line: structName.line})
+		p.out.names[path] = p.texts()
 	default:
 		p.out.ignored = append(p.out.ignored, Field{Name: path, Line: structName.line})
 		p.skipValue()
 	}
+}
+
+// nameFields are the fields with the names of rows of bus, gen and branch.
+var nameFields = []string{"bus_name", "gen_name", "branch_name"}
+
+// texts passes cells and returns the texts in them.
+func (p *parser) texts() (list []string) {
+	depth := len(p.s.nesting) - 1
+	for p.advance(); len(p.s.nesting) > depth && p.tok.kind != tokenEnd; p.advance() {
+		if p.tok.kind == tokenText {
+			list = append(list, strings.TrimSpace(p.tok.text))
+		}
+	}
+	p.advance()
+	return list
 }
 
 func (p *parser) once(before, line int, name string) {

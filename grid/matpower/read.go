@@ -101,6 +101,19 @@ func (p *parsed) build(file string) (*Case, error) {
 	p.costs(c, k)
 	p.dcLines(c, k)
 	c.HasFlows = c.HasFlows || c.HasMultipliers
+	for i, row := range []struct {
+		count int
+		name  func(int) *string
+	}{{len(c.Bus), func(k int) *string { return &c.Bus[k].Name }}, {len(c.Gen), func(k int) *string { return &c.Gen[k].Name }}, {len(c.Branch), func(k int) *string { return &c.Branch[k].Name }}} {
+		names := p.names[nameFields[i]]
+		if len(names) != row.count || row.count == 0 {
+			continue
+		}
+		c.Ignored = slices.DeleteFunc(c.Ignored, func(f Field) bool { return f.Name == nameFields[i] })
+		for k, name := range names {
+			*row.name(k) = name
+		}
+	}
 	return c, k.err
 }
 
@@ -225,17 +238,17 @@ func (p *parsed) dcLines(c *Case, k *checker) {
 				k.fail(cost.rowLine[len(c.DCLine)], "%s.dclinecost: %s", p.structName, reason)
 			}
 		}
-		c.DCLine = append(c.DCLine, d)
-		k.finite(line, fmt.Sprintf("DC line %d", len(c.DCLine)), quantity{"loss0", d.Loss0}, quantity{"loss1", d.Loss1})
+		k.finite(line, fmt.Sprintf("DC line %d", len(c.DCLine)+1), quantity{"loss0", d.Loss0}, quantity{"loss1", d.Loss1})
 		if d.Loss1 >= 1 {
-			k.fail(line, "DC line %d: loss1 is %g: want less than 1", len(c.DCLine), d.Loss1)
+			k.fail(line, "DC line %d: loss1 is %g: want less than 1", len(c.DCLine)+1, d.Loss1)
 		}
-		c.addEnds(d)
+		c.AddDCLine(d)
 	})
 }
 
-// addEnds adds the last DC line's ends to the generators.
-func (c *Case) addEnds(d DCLine) {
+// AddDCLine adds a DC line, and its ends behind all generators.
+func (c *Case) AddDCLine(d DCLine) {
+	c.DCLine = append(c.DCLine, d)
 	limit := func(p float64) float64 {
 		if p < 0 {
 			return (p + d.Loss0) / (1 - d.Loss1)

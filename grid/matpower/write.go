@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -47,17 +46,40 @@ func Write(w io.Writer, name, comment string, c *Case) error {
 		out.text("%   " + strings.TrimRight(line, "\r\n") + "\n")
 	}
 	out.text("\n%% MATPOWER Case Format : Version 2\nmpc.version = '2';\n\n%% system MVA base\nmpc.baseMVA = " + number(c.BaseMVA) + ";\n")
-	out.buses(c)
-	out.gens(c)
-	out.branches(c)
-	if c.HasCost {
-		out.costs("generator cost data", "gencost", c.costs())
+	for _, m := range c.Matrices() {
+		out.text("\n%%\t" + strings.Join(m.Columns, "\t") + "\nmpc." + m.Field + " = [\n")
+		for _, row := range m.Rows {
+			for _, v := range row {
+				out.text("\t" + number(v))
+			}
+			out.text(";\n")
+		}
+		out.text("];\n")
+		if m.Names != nil {
+			out.text("\nmpc." + m.Field + "_name = {\n")
+			for _, name := range m.Names {
+				out.text("\t'" + strings.ReplaceAll(name, "'", "''") + "';\n")
+			}
+			out.text("};\n")
+		}
 	}
-	out.dcLines(c)
 	if out.err != nil {
 		return out.err
 	}
 	return out.w.Flush()
+}
+
+// namesOf are the names of rows; nil where none has one.
+func namesOf[T any](rows []T, name func(T) string) (list []string) {
+	some := false
+	for _, r := range rows {
+		some = some || name(r) != ""
+		list = append(list, name(r))
+	}
+	if !some {
+		return nil
+	}
+	return list
 }
 
 // writer keeps the first error.
@@ -77,18 +99,45 @@ func number(v float64) string {
 	return strings.TrimPrefix(strconv.FormatFloat(v, 'g', -1, 64), "+")
 }
 
-// table writes a matrix: rows give their numbers one after another.
-func (o *writer) table(title, columns, field string, rows int, row func(i int, add func(...float64))) {
-	o.text("\n%% " + title + "\n%\t" + strings.Join(strings.Fields(columns), "\t") + "\nmpc." + field + " = [\n")
-	for i := range rows {
-		row(i, func(values ...float64) {
-			for _, v := range values {
-				o.text("\t" + number(v))
-			}
-		})
-		o.text(";\n")
+// Matrix is a matrix of a case in the columns of the format.
+type Matrix struct {
+	Field   string // bus, gen, branch, gencost, dcline or dclinecost
+	Columns []string
+	Rows    [][]float64
+	Names   []string // of the rows; nil where none has one
+}
+
+// Matrices are those of a case: bus, gen and branch, with the columns of results that it has, gencost, and DC lines.
+func (c *Case) Matrices() []Matrix {
+	bus := Matrix{"bus", strings.Fields("bus_i type Pd Qd Gs Bs area Vm Va baseKV zone Vmax Vmin"), nil, namesOf(c.Bus, func(b Bus) string { return b.Name })}
+	gen := Matrix{"gen", strings.Fields("bus Pg Qg Qmax Qmin Vg mBase status Pmax Pmin Pc1 Pc2 Qc1min Qc1max Qc2min Qc2max ramp_agc ramp_10 ramp_30 ramp_q apf"), nil,
+		namesOf(c.Gen[:c.generators()], func(g Gen) string { return g.Name })}
+	branch := Matrix{"branch", strings.Fields("fbus tbus r x b rateA rateB rateC ratio angle status angmin angmax"), nil, namesOf(c.Branch, func(b Branch) string { return b.Name })}
+	if c.HasFlows {
+		branch.Columns = append(branch.Columns, "Pf", "Qf", "Pt", "Qt")
 	}
-	o.text("];\n")
+	if c.HasMultipliers {
+		bus.Columns = append(bus.Columns, "lam_P", "lam_Q", "mu_Vmax", "mu_Vmin")
+		gen.Columns = append(gen.Columns, "mu_Pmax", "mu_Pmin", "mu_Qmax", "mu_Qmin")
+		branch.Columns = append(branch.Columns, "mu_Sf", "mu_St", "mu_angmin", "mu_angmax")
+	}
+	add := func(m *Matrix, row ...float64) { m.Rows = append(m.Rows, row[:len(m.Columns)]) }
+	for _, b := range c.Bus {
+		add(&bus, float64(b.ID), float64(b.Type), b.Pd, b.Qd, b.Gs, b.Bs, float64(b.Area), b.Vm, b.Va, b.BaseKV, float64(b.Zone), b.VMax, b.VMin, b.LamP, b.LamQ, b.MuVMax, b.MuVMin)
+	}
+	for _, g := range c.Gen[:c.generators()] {
+		add(&gen, float64(g.Bus), g.Pg, g.Qg, g.QMax, g.QMin, g.Vg, g.MBase, status(g.InService), g.PMax, g.PMin,
+			g.Pc1, g.Pc2, g.Qc1Min, g.Qc1Max, g.Qc2Min, g.Qc2Max, g.RampAGC, g.Ramp10, g.Ramp30, g.RampQ, g.APF, g.MuPMax, g.MuPMin, g.MuQMax, g.MuQMin)
+	}
+	for _, b := range c.Branch {
+		add(&branch, float64(b.From), float64(b.To), b.R, b.X, b.B, b.RateA, b.RateB, b.RateC, b.Tap, b.ShiftDeg, status(b.InService), b.AngMin, b.AngMax,
+			b.Pf, b.Qf, b.Pt, b.Qt, b.MuSf, b.MuSt, b.MuAngMin, b.MuAngMax)
+	}
+	matrices := []Matrix{bus, gen, branch}
+	if c.HasCost {
+		matrices = append(matrices, costMatrix("gencost", c.costs()))
+	}
+	return append(matrices, c.dcLines()...)
 }
 
 func status(inService bool) float64 {
@@ -96,55 +145,6 @@ func status(inService bool) float64 {
 		return 1
 	}
 	return 0
-}
-
-func (o *writer) buses(c *Case) {
-	columns := "bus_i type Pd Qd Gs Bs area Vm Va baseKV zone Vmax Vmin"
-	if c.HasMultipliers {
-		columns += " lam_P lam_Q mu_Vmax mu_Vmin"
-	}
-	o.table("bus data", columns, "bus", len(c.Bus), func(i int, add func(...float64)) {
-		b := c.Bus[i]
-		add(float64(b.ID), float64(b.Type), b.Pd, b.Qd, b.Gs, b.Bs, float64(b.Area), b.Vm, b.Va, b.BaseKV, float64(b.Zone), b.VMax, b.VMin)
-		if c.HasMultipliers {
-			add(b.LamP, b.LamQ, b.MuVMax, b.MuVMin)
-		}
-	})
-}
-
-func (o *writer) gens(c *Case) {
-	columns := "bus Pg Qg Qmax Qmin Vg mBase status Pmax Pmin Pc1 Pc2 Qc1min Qc1max Qc2min Qc2max ramp_agc ramp_10 ramp_30 ramp_q apf"
-	if c.HasMultipliers {
-		columns += " mu_Pmax mu_Pmin mu_Qmax mu_Qmin"
-	}
-	o.table("generator data", columns, "gen", c.generators(), func(i int, add func(...float64)) {
-		g := c.Gen[i]
-		add(float64(g.Bus), g.Pg, g.Qg, g.QMax, g.QMin, g.Vg, g.MBase, status(g.InService), g.PMax, g.PMin,
-			g.Pc1, g.Pc2, g.Qc1Min, g.Qc1Max, g.Qc2Min, g.Qc2Max, g.RampAGC, g.Ramp10, g.Ramp30, g.RampQ, g.APF)
-		if c.HasMultipliers {
-			add(g.MuPMax, g.MuPMin, g.MuQMax, g.MuQMin)
-		}
-	})
-}
-
-func (o *writer) branches(c *Case) {
-	columns := "fbus tbus r x b rateA rateB rateC ratio angle status angmin angmax"
-	if c.HasFlows {
-		columns += " Pf Qf Pt Qt"
-	}
-	if c.HasMultipliers {
-		columns += " mu_Sf mu_St mu_angmin mu_angmax"
-	}
-	o.table("branch data", columns, "branch", len(c.Branch), func(i int, add func(...float64)) {
-		b := c.Branch[i]
-		add(float64(b.From), float64(b.To), b.R, b.X, b.B, b.RateA, b.RateB, b.RateC, b.Tap, b.ShiftDeg, status(b.InService), b.AngMin, b.AngMax)
-		if c.HasFlows {
-			add(b.Pf, b.Qf, b.Pt, b.Qt)
-		}
-		if c.HasMultipliers {
-			add(b.MuSf, b.MuSt, b.MuAngMin, b.MuAngMax)
-		}
-	})
 }
 
 // generators is the number of generators, without the ends of DC lines after them.
@@ -163,51 +163,45 @@ func (c *Case) costs() (all []Cost) {
 	return all
 }
 
-// dcLines writes the DC lines with the powers and voltages of their ends.
-func (o *writer) dcLines(c *Case) {
+// dcLines are the DC lines with the powers and voltages of their ends, and their costs where they have any.
+func (c *Case) dcLines() (matrices []Matrix) {
 	if len(c.DCLine) == 0 {
-		return
+		return nil
 	}
-	ends := c.Gen[c.generators():]
-	o.table("DC lines", "fbus tbus status Pf Pt Qf Qt Vf Vt Pmin Pmax QminF QmaxF QminT QmaxT loss0 loss1", "dcline", len(c.DCLine), func(i int, add func(...float64)) {
-		d, source, sink := c.DCLine[i], ends[2*i], ends[2*i+1]
-		add(float64(d.From), float64(d.To), status(d.InService), -source.Pg, sink.Pg, source.Qg, sink.Qg, source.Vg, sink.Vg,
-			d.PMin, d.PMax, d.QMinF, d.QMaxF, d.QMinT, d.QMaxT, d.Loss0, d.Loss1)
-	})
-	if c.DCLine[0].Cost.Model != NoCost {
-		var all []Cost
-		for _, d := range c.DCLine {
-			all = append(all, d.Cost)
-		}
-		o.costs("DC line cost data", "dclinecost", all)
+	lines, ends := Matrix{Field: "dcline", Columns: strings.Fields("fbus tbus status Pf Pt Qf Qt Vf Vt Pmin Pmax QminF QmaxF QminT QmaxT loss0 loss1")}, c.Gen[c.generators():]
+	var costs []Cost
+	for i, d := range c.DCLine {
+		source, sink := ends[2*i], ends[2*i+1]
+		lines.Rows = append(lines.Rows, []float64{float64(d.From), float64(d.To), status(d.InService), -source.Pg, sink.Pg, source.Qg, sink.Qg, source.Vg, sink.Vg,
+			d.PMin, d.PMax, d.QMinF, d.QMaxF, d.QMinT, d.QMaxT, d.Loss0, d.Loss1})
+		costs = append(costs, d.Cost)
 	}
+	if matrices = append(matrices, lines); costs[0].Model != NoCost {
+		matrices = append(matrices, costMatrix("dclinecost", costs))
+	}
+	return matrices
 }
 
-// costs writes rows of one length: those with fewer parameters end in zeros.
-func (o *writer) costs(title, field string, all []Cost) {
-	parameters := func(f Cost) []float64 {
-		if f.Model == Polynomial {
-			return f.Coefficients
-		}
-		var out []float64
-		for _, p := range f.Points {
-			out = append(out, p.Power, p.Cost)
-		}
-		return out
-	}
-	width := 1
-	for _, f := range all {
-		width = max(width, len(parameters(f)))
-	}
-	o.table(title, "model startup shutdown n c(n-1)_or_p1 ...", field, len(all), func(i int, add func(...float64)) {
-		f := all[i]
-		p := parameters(f)
-		n := len(p)
+// costMatrix has rows of one length: those with fewer parameters end in zeros.
+func costMatrix(field string, costs []Cost) Matrix {
+	m := Matrix{Field: field, Columns: strings.Fields("model startup shutdown n")}
+	width := 5
+	for _, f := range costs {
+		p, n := f.Coefficients, len(f.Coefficients)
 		if f.Model == PiecewiseLinear {
-			n = len(f.Points)
+			p, n = nil, len(f.Points)
+			for _, point := range f.Points {
+				p = append(p, point.Power, point.Cost)
+			}
 		}
-		add(float64(f.Model), f.Startup, f.Shutdown, float64(n))
-		add(p...)
-		add(slices.Repeat([]float64{0}, width-len(p))...)
-	})
+		m.Rows = append(m.Rows, append([]float64{float64(f.Model), f.Startup, f.Shutdown, float64(n)}, p...))
+		width = max(width, 4+len(p))
+	}
+	for i, r := range m.Rows {
+		m.Rows[i] = append(r, make([]float64, width-len(r))...)
+	}
+	for k := range width - 4 {
+		m.Columns = append(m.Columns, "c"+strconv.Itoa(k+1))
+	}
+	return m
 }

@@ -2,83 +2,191 @@ package network
 
 import (
 	"fmt"
-	"slices"
+	"math"
 
-	"gonum.org/v1/gonum/mat"
+	"github.com/gpc-engine/gpc/grid/internal/elimination"
+	"github.com/gpc-engine/gpc/grid/internal/multifrontal"
 )
 
-// DC is the linear model of a network: the active power into branch k is
-//
-//	f_k = Σ_b Factor(k, b)·p_b + Offset[k]
-//
-// for powers p injected at buses, with magnitudes of 1 pu and without losses. The first reference bus takes out all
-// injected power.
+// DC is the linear model of a network: magnitudes are 1 pu, and nothing is lost. The active power into a branch is its
+// Coupling times the difference of the angles at its ends less its phase shift. References, those of each island its own,
+// take out all injected power at the file's angles. Methods may be called by several goroutines at once.
 type DC struct {
-	Offset  []float64 // of phase shifters, pu
-	buses   int
-	factors []float64 // a row a branch
-	from    []int
-	to      []int
+	net    *Network
+	weight []float64 // coupling, by branch
+	place  []int     // of a bus among the unknown angles; −1 at a reference
+	factor *multifrontal.Factor
+	bridge []bool
 }
 
-// NewDC analyses a network of one island.
+// NewDC factors the susceptances of a network.
 func NewDC(n *Network) (*DC, error) {
-	nb, nl := n.Buses(), n.Branches()
-	row := make([]int, nb) // row of a bus in the reduced matrix
-	next := 0
-	for b := range row {
-		if row[b] = -1; b != n.Slack {
-			row[b] = next
-			next++
+	d := &DC{net: n, weight: make([]float64, n.Branches()), place: make([]int, n.Buses()), bridge: n.Bridges()}
+	order := elimination.MinimumDegree(n.Buses(), n.Edges(), n.References)
+	unknown := n.Buses() - len(n.References)
+	for b := range d.place {
+		if d.place[b] = order.Position[b]; n.Kind[b] == Slack {
+			d.place[b] = -1
 		}
 	}
-	weight, shift := make([]float64, nl), make([]float64, nl)
-	matrix := mat.NewSymDense(next, nil)
-	add := func(i, j int, v float64) {
-		if i >= 0 && j >= 0 {
-			matrix.SetSym(i, j, matrix.At(i, j)+v)
+	size, pattern := make([]int, unknown), make([][]int, unknown)
+	row, col, values := make([]int32, unknown), make([]int32, unknown), make([]float64, unknown)
+	entry := map[[2]int]int{}
+	for k := range unknown {
+		size[k], row[k], col[k] = 1, int32(k), int32(k)
+		for _, i := range order.Below[k] {
+			if i < unknown {
+				pattern[k] = append(pattern[k], i)
+			}
 		}
 	}
-	for k, f := range n.From {
-		weight[k], shift[k] = n.Coupling(k), n.Shift(k)
-		i, j := row[f], row[n.To[k]]
-		add(i, i, weight[k])
-		add(j, j, weight[k])
-		add(i, j, -weight[k])
-	}
-	var lu mat.LU
-	lu.Factorize(matrix)
-	var inverse mat.Dense
-	if err := lu.SolveTo(&inverse, false, mat.NewDiagDense(next, slices.Repeat([]float64{1}, next))); err != nil {
-		return nil, fmt.Errorf("network %s: its linear model has no unique power flow: %w", n.Name, err)
-	}
-	d := &DC{Offset: make([]float64, nl), buses: nb, factors: make([]float64, nl*nb), from: n.From, to: n.To}
-	entry := func(i, j int) float64 {
-		if i < 0 || j < 0 {
-			return 0
+	for k, start := range n.From {
+		w := n.Coupling(k)
+		if math.IsInf(w, 0) {
+			return nil, fmt.Errorf("network %s, branch %d from bus %d to bus %d: its reactance is 0, and a linear power flow needs one", n.Name, n.BranchRow[k]+1, n.BusID[start], n.BusID[n.To[k]])
 		}
-		return inverse.At(i, j)
-	}
-	for k := range nl {
-		for b := range nb {
-			d.factors[k*nb+b] = weight[k] * (entry(row[n.From[k]], row[b]) - entry(row[n.To[k]], row[b]))
+		d.weight[k] = w
+		i, j := max(d.place[start], d.place[n.To[k]]), min(d.place[start], d.place[n.To[k]])
+		if i >= 0 {
+			values[i] += w
 		}
-	}
-	for k := range nl { // a phase shifter injects at its ends
-		for m, v := range shift {
-			d.Offset[k] += weight[m] * v * d.pairFactor(k, m)
+		if j < 0 {
+			continue
 		}
-		d.Offset[k] -= weight[k] * shift[k]
+		values[j] += w
+		e, ok := entry[[2]int{i, j}]
+		if !ok {
+			e, entry[[2]int{i, j}] = len(row), len(row)
+			row, col, values = append(row, int32(i)), append(col, int32(j)), append(values, 0)
+		}
+		values[e] -= w
+	}
+	d.factor = multifrontal.NewFactor(multifrontal.Analyse(size, 1, pattern, row, col))
+	if d.factor.Factor(values, nil); d.factor.Zero > 0 {
+		return nil, fmt.Errorf("network %s: its linear model has no unique power flow: reactances cancel one another", n.Name)
 	}
 	return d, nil
 }
 
-// Factor is the power transfer distribution factor of a branch and a bus.
-func (d *DC) Factor(branch, bus int) float64 { return d.factors[branch*d.buses+bus] }
+// Edges are the pairs of buses that branches connect.
+func (n *Network) Edges() [][2]int {
+	edges := make([][2]int, n.Branches())
+	for k, start := range n.From {
+		edges[k] = [2]int{start, n.To[k]}
+	}
+	return edges
+}
 
-// pairFactor is the flow in branch k of a unit of power from one end of branch m to the other.
-func (d *DC) pairFactor(k, m int) float64 { return d.Factor(k, d.from[m]) - d.Factor(k, d.to[m]) }
+// angles solves for the angles by bus of powers at the unknown buses, x, which is overwritten; 0 at references.
+func (d *DC) angles(x []float64) []float64 {
+	d.factor.Solve(x)
+	va := make([]float64, len(d.place))
+	for b, k := range d.place {
+		if k >= 0 {
+			va[b] = x[k]
+		}
+	}
+	return va
+}
 
-// OutageFactor is the line outage distribution factor: the share of branch m's flow that branch k carries when m is
-// out. It is not finite where that leaves an island.
-func (d *DC) OutageFactor(k, m int) float64 { return d.pairFactor(k, m) / (1 - d.pairFactor(m, m)) }
+// inject adds a power at a bus.
+func (d *DC) inject(x []float64, bus int, p float64) {
+	if k := d.place[bus]; k >= 0 {
+		x[k] += p
+	}
+}
+
+// Solve finds the angles (rad) by bus and the flows by branch of powers injected at buses, pu.
+func (d *DC) Solve(p []float64) (va, flow []float64) {
+	n, x := d.net, make([]float64, d.net.Buses()-len(d.net.References))
+	for b, v := range p {
+		d.inject(x, b, v)
+	}
+	for k, start := range n.From { // a phase shifter and a reference's angle inject at the ends
+		w, to := d.weight[k], n.To[k]
+		v := w * (n.Shift(k) - d.fixed(start) + d.fixed(to))
+		d.inject(x, start, v)
+		d.inject(x, to, -v)
+	}
+	va = d.angles(x)
+	for b := range va {
+		va[b] += d.fixed(b)
+	}
+	return va, d.Flows(va)
+}
+
+// fixed is the angle of a reference; 0 elsewhere.
+func (d *DC) fixed(bus int) float64 {
+	if d.place[bus] < 0 {
+		return d.net.Va0[bus]
+	}
+	return 0
+}
+
+// Flows are the active powers into branches at angles by bus.
+func (d *DC) Flows(va []float64) []float64 {
+	flow := make([]float64, len(d.weight))
+	for k, start := range d.net.From {
+		flow[k] = d.weight[k] * (va[start] - va[d.net.To[k]] - d.net.Shift(k))
+	}
+	return flow
+}
+
+// Balanced are the powers injected at buses when units give pg and loads and shunts take what they do at 1 pu.
+func (n *Network) Balanced(pd, pg []float64) []float64 {
+	p := make([]float64, n.Buses())
+	for b := range p {
+		p[b] = -pd[b] - n.Gs[b]
+	}
+	for g, b := range n.GenBus {
+		p[b] += pg[g]
+	}
+	return p
+}
+
+// pair is the change of the flows by branch, or of the angles by bus, for a unit of power from one bus to another.
+func (d *DC) pair(start, to int) (va []float64) {
+	x := make([]float64, d.net.Buses()-len(d.net.References))
+	d.inject(x, start, 1)
+	d.inject(x, to, -1)
+	return d.angles(x)
+}
+
+// BranchFactors are the power transfer distribution factors of a branch, by bus: its flow for a unit injected there.
+func (d *DC) BranchFactors(branch int) []float64 {
+	row := d.pair(d.net.From[branch], d.net.To[branch])
+	for b := range row {
+		row[b] *= d.weight[branch]
+	}
+	return row
+}
+
+// BusFactors are the power transfer distribution factors of a bus, by branch.
+func (d *DC) BusFactors(bus int) []float64 {
+	x := make([]float64, d.net.Buses()-len(d.net.References))
+	d.inject(x, bus, 1)
+	return d.unshifted(d.angles(x))
+}
+
+func (d *DC) unshifted(va []float64) []float64 {
+	flow := make([]float64, len(d.weight))
+	for k, start := range d.net.From {
+		flow[k] = d.weight[k] * (va[start] - va[d.net.To[k]])
+	}
+	return flow
+}
+
+// OutageFactors are the line outage distribution factors of a branch: the share of its flow that each branch carries when
+// it is out, −1 for itself. They are NaN where that leaves an island.
+func (d *DC) OutageFactors(out int) []float64 {
+	flow := d.unshifted(d.pair(d.net.From[out], d.net.To[out]))
+	rest := 1 - flow[out]
+	if d.bridge[out] {
+		rest = math.NaN()
+	}
+	for k := range flow {
+		flow[k] /= rest
+	}
+	flow[out] = -1
+	return flow
+}

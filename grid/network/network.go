@@ -70,6 +70,7 @@ type Network struct {
 
 	// Buses.
 	BusID           []int // number in the file
+	BusName         []string
 	BusRow          []int // row in Case.Bus
 	Kind            []Kind
 	Slack           int              // the first reference bus
@@ -82,6 +83,7 @@ type Network struct {
 
 	// Generators.
 	GenBus       []int // bus index
+	GenName      []string
 	GenRow       []int // row in Case.Gen
 	PMin, PMax   []float64
 	QMin, QMax   []float64
@@ -95,6 +97,7 @@ type Network struct {
 
 	// Branches.
 	From, To       []int // bus index
+	BranchName     []string
 	BranchRow      []int // row in Case.Branch
 	Rate           []float64
 	AngMin, AngMax []float64 // rad, ∓Inf where there is no limit
@@ -102,6 +105,7 @@ type Network struct {
 	// Admittance is that of the file: branch factors all 1.
 	Admittance
 
+	notes         []string
 	contradiction error         // of limits of generators
 	changedTypes  []changedType // of islands without a reference
 	shorted       int           // branches without impedance
@@ -231,7 +235,7 @@ func New(c *matpower.Case) (*Network, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
 	}
-	n := &Network{Name: c.Name, BaseMVA: c.BaseMVA, Slack: -1, contradiction: c.Contradiction()}
+	n := &Network{Name: c.Name, BaseMVA: c.BaseMVA, Slack: -1, notes: c.Notes, contradiction: c.Contradiction()}
 	types := c.Types()
 	index := make(map[int]int, len(c.Bus))
 	base := c.BaseMVA
@@ -243,7 +247,7 @@ func New(c *matpower.Case) (*Network, error) {
 			continue
 		}
 		index[b.ID] = n.Buses()
-		n.BusID = append(n.BusID, b.ID)
+		n.BusID, n.BusName = append(n.BusID, b.ID), append(n.BusName, b.Name)
 		n.BusRow = append(n.BusRow, row)
 		kind := PQ
 		if types[row] == matpower.Reference {
@@ -276,7 +280,7 @@ func New(c *matpower.Case) (*Network, error) {
 			n.Kind[bus] = PV
 		}
 		n.addCurves(len(n.GenBus), g)
-		n.GenBus = append(n.GenBus, bus)
+		n.GenBus, n.GenName = append(n.GenBus, bus), append(n.GenName, g.Name)
 		n.GenRow = append(n.GenRow, row)
 		n.PMin, n.PMax = append(n.PMin, g.PMin/base), append(n.PMax, g.PMax/base)
 		n.QMin, n.QMax = append(n.QMin, g.QMin/base), append(n.QMax, g.QMax/base)
@@ -297,7 +301,7 @@ func New(c *matpower.Case) (*Network, error) {
 			continue
 		}
 		n.From, n.To = append(n.From, f), append(n.To, t)
-		n.BranchRow = append(n.BranchRow, row)
+		n.BranchRow, n.BranchName = append(n.BranchRow, row), append(n.BranchName, br.Name)
 		rate := math.Inf(1)
 		if br.RateA > 0 {
 			rate = br.RateA / base

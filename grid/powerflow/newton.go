@@ -13,7 +13,7 @@ import (
 // flow that does not converge is no error: out.Status and Reason say so. The error is for options or input of the
 // wrong shape, or values that are not numbers.
 func (s *Solver) Solve(input Input, opt Options, out *Solution) error {
-	if err := opt.Validate(); err != nil {
+	if err := cmp.Or(opt.Validate(), opt.Slack.validate(s.net.Gens()), s.specify(input)); err != nil {
 		return err
 	}
 	if opt.EnforceQ {
@@ -21,8 +21,8 @@ func (s *Solver) Solve(input Input, opt Options, out *Solution) error {
 			return err
 		}
 	}
-	if err := s.specify(input); err != nil {
-		return err
+	if opt.Slack != nil {
+		return s.distribute(input, opt, out)
 	}
 	if opt.Start == FromSolution {
 		if err := s.fromSolution(out); err != nil {

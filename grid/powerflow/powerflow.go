@@ -48,6 +48,8 @@ type Options struct {
 	// Factors starts with the factors of the last solve instead of new ones. That solve must have had the same
 	// admittances and a near start.
 	Factors bool
+	// Slack shares the balance of active power among units; nil leaves it to the first unit of each reference.
+	Slack *Slack
 	// Context ends the Newton steps with its error; nil: never.
 	Context context.Context
 }

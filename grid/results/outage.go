@@ -9,19 +9,20 @@ import (
 
 // Outage is a branch or unit that goes out of service.
 type Outage struct {
-	Kind string `json:"outage"` // branch or unit
-	Row  int    `json:"row"`    // in `mpc.branch` or `mpc.gen`, from 1
-	From int    `json:"from"`   // bus; of a unit its bus
-	To   int    `json:"to"`     // likewise
+	Kind  string `json:"outage"`          // branch, unit, or group of several elements
+	Row   int    `json:"row"`             // in `mpc.branch` or `mpc.gen`, from 1; of a group its number among the groups
+	From  int    `json:"from"`            // bus; of a unit its bus; 0 for a group
+	To    int    `json:"to"`              // likewise
+	Label string `json:"label,omitempty"` // of a group
 }
 
 // NewOutage puts an outage in the file's rows and numbers of buses.
 func NewOutage(n *network.Network, o secure.Outage) Outage {
 	if o.Branch >= 0 {
-		return Outage{"branch", n.BranchRow[o.Branch] + 1, n.BusID[n.From[o.Branch]], n.BusID[n.To[o.Branch]]}
+		return Outage{Kind: "branch", Row: n.BranchRow[o.Branch] + 1, From: n.BusID[n.From[o.Branch]], To: n.BusID[n.To[o.Branch]]}
 	}
 	bus := n.BusID[n.GenBus[o.Unit]]
-	return Outage{"unit", n.GenRow[o.Unit] + 1, bus, bus}
+	return Outage{Kind: "unit", Row: n.GenRow[o.Unit] + 1, From: bus, To: bus}
 }
 
 // Outages converts a list; the result is empty, not nil, for none.
@@ -37,6 +38,9 @@ func Outages(n *network.Network, list []secure.Outage) []Outage {
 func (o Outage) Where() string {
 	if o.Kind == "branch" {
 		return fmt.Sprintf("branch %d, bus %d to %d", o.Row, o.From, o.To)
+	}
+	if o.Label != "" {
+		return o.Label
 	}
 	return fmt.Sprintf("unit %d at bus %d", o.Row, o.From)
 }

@@ -1,7 +1,6 @@
 package results
 
 import (
-	"math"
 	"time"
 
 	"github.com/gpc-engine/gpc/grid/network"
@@ -29,13 +28,14 @@ type PowerFlow struct {
 
 // FlowBus is a bus of a power flow.
 type FlowBus struct {
-	ID    int     `json:"id"`      // number in the file
-	Type  string  `json:"type"`    // slack, PV or PQ
-	Vm    float64 `json:"vm"`      // voltage, pu
-	Va    float64 `json:"va"`      // angle, °
-	Pd    float64 `json:"pd"`      // active load, MW
-	Qd    float64 `json:"qd"`      // reactive load, MVAr
-	Limit string  `json:"q_limit"` // min or max where a unit is held there; ""
+	ID    int     `json:"id"`             // number in the file
+	Type  string  `json:"type"`           // slack, PV or PQ
+	Vm    float64 `json:"vm"`             // voltage, pu
+	Va    float64 `json:"va"`             // angle, °
+	Pd    float64 `json:"pd"`             // active load, MW
+	Qd    float64 `json:"qd"`             // reactive load, MVAr
+	Name  string  `json:"name,omitempty"` // of the file; absent where it has none
+	Limit string  `json:"q_limit"`        // min or max where a unit is held there; ""
 }
 
 // FlowProblem specifies a power flow. With Vm and Va, by bus, pu and rad, it starts there whatever Options.Start
@@ -87,15 +87,18 @@ func Flow(n *network.Network, pr FlowProblem) (*PowerFlow, *powerflow.Solution, 
 	if !r.Converged {
 		return r, sol, nil
 	}
-	for b, id := range n.BusID {
-		limit := map[int8]string{-1: "min", 0: "", 1: "max"}[sol.AtLimit[b]]
-		r.Bus = append(r.Bus, FlowBus{ID: id, Type: n.Kind[b].String(), Vm: sol.Vm[b], Va: sol.Va[b] * 180 / math.Pi,
-			Pd: input.Pd[b] * n.BaseMVA, Qd: input.Qd[b] * n.BaseMVA, Limit: limit})
-	}
-	r.Dispatch = NewDispatch(n, sol.Vm, sol.Va, sol.Pg, sol.Qg)
 	r.Remark = s.Remark(sol)
-	loss := r.Dispatch.Loss()
-	r.LossMW = &loss
-	r.Violations = NewPoint(n, sol.Vm, sol.Va, sol.Pg, sol.Qg).Broken()
+	r.fill(n, NewPoint(n, sol.Vm, sol.Va, sol.Pg, sol.Qg), input.Pd, input.Qd, sol.AtLimit)
 	return r, sol, nil
+}
+
+// fill writes a solution at loads; atLimit, by bus, says which units are at a reactive limit.
+func (y *PowerFlow) fill(n *network.Network, p Point, pd, qd []float64, atLimit []int8) {
+	for b, id := range n.BusID {
+		limit := map[int8]string{-1: "min", 0: "", 1: "max"}[atLimit[b]]
+		y.Bus = append(y.Bus, FlowBus{ID: id, Name: n.BusName[b], Type: n.Kind[b].String(), Vm: p.Vm[b], Va: Degrees(p.Va[b]), Pd: pd[b] * n.BaseMVA, Qd: qd[b] * n.BaseMVA, Limit: limit})
+	}
+	y.Dispatch = p.Dispatch()
+	loss := y.Dispatch.Loss()
+	y.LossMW, y.Violations = &loss, p.Broken()
 }

@@ -55,13 +55,14 @@ type OptimalBus struct {
 	// Price is the objective's derivative by the bus's load, per MWh; in $ for the
 	// file's own objective.
 	Price float64 `json:"price"`
+	Name  string  `json:"name,omitempty"` // of the file; absent where it has none
 }
 
 // OptimalBuses are the buses of an optimum in the file's units.
 func OptimalBuses(n *network.Network, pd, qd, vm, va, lambda []float64) []OptimalBus {
 	out := make([]OptimalBus, len(n.BusID))
 	for b, id := range n.BusID {
-		out[b] = OptimalBus{id, vm[b], Degrees(va[b]), pd[b] * n.BaseMVA, qd[b] * n.BaseMVA, lambda[b] / n.BaseMVA}
+		out[b] = OptimalBus{id, vm[b], Degrees(va[b]), pd[b] * n.BaseMVA, qd[b] * n.BaseMVA, lambda[b] / n.BaseMVA, n.BusName[b]}
 	}
 	return out
 }
@@ -84,7 +85,7 @@ func Secure(n *network.Network, s *secure.Solver, opt secure.Options, pr secure.
 	}
 	out.Objective = &r.Objective
 	out.Bus = OptimalBuses(n, pr.Pd, pr.Qd, r.Vm, r.Va, r.LambdaP)
-	out.Dispatch = NewDispatch(n, r.Vm, r.Va, r.Pg, r.Qg)
+	out.Dispatch = NewPoint(n, r.Vm, r.Va, r.Pg, r.Qg).Dispatch()
 	loss := out.Dispatch.Loss()
 	out.LossMW = &loss
 	return out

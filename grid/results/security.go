@@ -9,7 +9,10 @@ import (
 	"sync"
 	"time"
 
+	"gonum.org/v1/gonum/floats"
+
 	"github.com/gpc-engine/gpc/grid/acopf/laneflow"
+	"github.com/gpc-engine/gpc/grid/matpower"
 	"github.com/gpc-engine/gpc/grid/network"
 	"github.com/gpc-engine/gpc/grid/powerflow"
 	"github.com/gpc-engine/gpc/grid/secure"
@@ -70,7 +73,10 @@ type SecurityOptions struct {
 	// ShareMissing lets units share the missing power after an outage, within their limits of active and reactive
 	// power, by the factors Participation as in package secure. Otherwise the reference takes it up, as it always
 	// does after a branch that cuts off a part of the network.
-	ShareMissing  bool
+	ShareMissing bool
+	// Groups are outages of several elements of a case. The reference takes up what is missing after them.
+	Groups        []Group
+	Case          *matpower.Case
 	Participation []float64
 	Threads       int
 	// Progress, if not nil, is called after outages with the number finished, by one goroutine at a time.
@@ -106,6 +112,16 @@ func After(ctx context.Context, n *network.Network, pr FlowProblem, opt Security
 	if err != nil {
 		return nil, err
 	}
+	if pr.Slack != nil { // outages begin at what units give then
+		input.Pg = slices.Clone(base.Pg)
+		if pr.Slack.Shares == nil {
+			opt.Participation = floats.SubTo(make([]float64, n.Gens()), n.PMax, base.Pg)
+			for g, room := range opt.Participation {
+				opt.Participation[g] = max(room, 0)
+			}
+		}
+		pr.Slack = nil
+	}
 	if !base.Converged() {
 		return nil, NoBaseError{s.Reason(base)}
 	}
@@ -125,6 +141,9 @@ func After(ctx context.Context, n *network.Network, pr FlowProblem, opt Security
 	}
 	w.measure(base.Vm, base.Va, base.Pg, base.Qg, nil, y.before)
 	out.Elements, out.Base = y.elements(w), base
+	if err := y.solveGroups(ctx, opt.Case, pr.Options, opt.Emergency, opt.Band, opt.Groups); err != nil {
+		return nil, err
+	}
 	out.WallMS = float64(time.Since(start)) / 1e6
 	out.rank()
 	return out, nil

@@ -3,10 +3,23 @@ package results
 import (
 	"context"
 
+	"gonum.org/v1/gonum/floats"
+
 	"github.com/gpc-engine/gpc/grid/network"
 	"github.com/gpc-engine/gpc/grid/powerflow"
 	"github.com/gpc-engine/gpc/grid/secure"
 )
+
+// NewSlack shares the balance of a power flow by headroom, by factors of units, or for nil by their ranges.
+func NewSlack(n *network.Network, headroom bool, factors []float64) *powerflow.Slack {
+	if headroom {
+		return &powerflow.Slack{}
+	}
+	if factors == nil {
+		factors = floats.SubTo(make([]float64, n.Gens()), n.PMax, n.PMin)
+	}
+	return &powerflow.Slack{Shares: factors}
+}
 
 // shareOutages checks the outages after which units share the missing power, and returns the indices of the others.
 func (y *securityRun) shareOutages(ctx context.Context, opt SecurityOptions, base *powerflow.Solution, w *securityWatch) (remaining []int, err error) {

@@ -50,7 +50,7 @@ func Survivable(n *network.Network, list []Outage) (survivable, cut []Outage) {
 // comment. Errors name the source by name. The list includes outages that cut off a part of the network.
 func ReadOutages(n *network.Network, name string, r io.Reader) (list []Outage, err error) {
 	listed := map[Outage]bool{}
-	err = eachLine(name, r, func(line string) error {
+	err = EachLine(name, r, func(line string) error {
 		o, err := ParseOutage(n, line)
 		if err == nil && listed[o] {
 			err = fmt.Errorf("%s is listed twice", o.name(n))
@@ -102,7 +102,7 @@ func NamedParticipation(n *network.Network, word string) (out []float64, ok bool
 // ReadParticipation reads lines such as "unit 2 0.4". Units without a line have factor 0.
 func ReadParticipation(n *network.Network, name string, r io.Reader) ([]float64, error) {
 	out, listed := make([]float64, n.Gens()), map[int]bool{}
-	return out, eachLine(name, r, func(line string) error {
+	return out, EachLine(name, r, func(line string) error {
 		words := strings.Fields(line)
 		if len(words) != 3 || words[0] != "unit" {
 			return fmt.Errorf("%.60q: want unit ROW FACTOR", line)
@@ -123,7 +123,8 @@ func ReadParticipation(n *network.Network, name string, r io.Reader) ([]float64,
 	})
 }
 
-func eachLine(name string, r io.Reader, visit func(line string) error) error {
+// EachLine visits the lines of a text that is not a comment, trimmed. Errors name the source by name and line.
+func EachLine(name string, r io.Reader, visit func(line string) error) error {
 	lines := bufio.NewScanner(r)
 	number := 1
 	for ; lines.Scan(); number++ {

@@ -149,13 +149,6 @@ func newSystem(n *network.Network, opt Options) (*system, error) {
 	return s, nil
 }
 
-func (s *system) edges() (edges [][2]int) {
-	for k, f := range s.net.From {
-		edges = append(edges, [2]int{f, s.net.To[k]})
-	}
-	return edges
-}
-
 // newLayout numbers the variables of blocks of these sizes in an order of elimination. The caller marks the duals.
 func newLayout(order elimination.Order, size []int) (l *layout, start, sizes []int) {
 	l = &layout{entries: map[[2]int32]int32{}}
@@ -223,7 +216,7 @@ func (l *layout) finish(order elimination.Order, sizes, inner []int, border int)
 // layoutBase lays out the base state. Set-points belong to their buses, which are eliminated last. They are all
 // connected: the Schur complements of outages are added there.
 func (s *system) layoutBase() *layout {
-	edges := s.edges()
+	edges := s.net.Edges()
 	for i, a := range s.genBuses {
 		for _, b := range s.genBuses[:i] {
 			edges = append(edges, [2]int{a, b})
@@ -278,7 +271,7 @@ func (s *system) layoutBase() *layout {
 // layoutOutage lays out the state after an outage: its buses, Δ, and the border of set-points.
 func (s *system) layoutOutage() *layout {
 	nb := s.net.Buses()
-	edges := s.edges()
+	edges := s.net.Edges()
 	eliminatedLast := []int{nb}
 	size := append(slices.Repeat([]int{4}, nb), 1)
 	inner := append(slices.Repeat([]int{4}, nb), 1)

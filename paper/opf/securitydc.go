@@ -23,6 +23,8 @@ const (
 type dcController struct {
 	system  *System
 	model   *network.DC
+	factor  [][]float64 // of power transfer, by branch and bus
+	outage  [][]float64 // of line outage, by branch that is out and branch
 	program leastCost
 	p       []float64 // powers, by unit
 	flow    []float64 // by branch
@@ -39,9 +41,12 @@ type dcLimit struct {
 func newDCController(y *System) (domain.Controller, error) {
 	model, err := network.NewDC(y.Network)
 	gens := y.layout.gens
-	d := &dcController{system: y, model: model, p: make([]float64, gens), flow: make([]float64, y.layout.branches)}
+	d := &dcController{system: y, model: model, p: make([]float64, gens)}
 	d.program.leastChange = newLeastChange(gens)
 	d.program.metric, d.program.slack = &metric{diagonal: make([]float64, gens)}, elasticity
+	for k := 0; err == nil && k < y.layout.branches; k++ {
+		d.factor, d.outage = append(d.factor, model.BranchFactors(k)), append(d.outage, model.OutageFactors(k))
+	}
 	return d, err
 }
 
@@ -111,15 +116,7 @@ type dcBreach struct {
 // addBroken makes the limits that break most rows, and returns how many break that are none yet.
 func (d *dcController) addBroken(pd []float64) int {
 	y, n := d.system, d.system.Network
-	for k := range d.flow {
-		d.flow[k] = d.model.Offset[k]
-		for b, load := range pd {
-			d.flow[k] -= d.model.Factor(k, b) * (load + n.Gs[b])
-		}
-		for g, p := range d.p {
-			d.flow[k] += d.model.Factor(k, n.GenBus[g]) * p
-		}
-	}
+	_, d.flow = d.model.Solve(n.Balanced(pd, d.p))
 	var violations []dcBreach
 	look := func(k int, out secure.Outage, flow, rate float64) {
 		breach := dcBreach{dcLimit{k, out, -math.Copysign(1, flow)}, math.Abs(flow) - rate}
@@ -146,9 +143,9 @@ func (d *dcController) addBroken(pd []float64) int {
 // outageFlow is the flow in a branch after an outage.
 func (d *dcController) outageFlow(k int, o secure.Outage) float64 {
 	if o.Branch >= 0 {
-		return d.flow[k] + d.model.OutageFactor(k, o.Branch)*d.flow[o.Branch]
+		return d.flow[k] + d.outage[o.Branch][k]*d.flow[o.Branch]
 	}
-	return d.flow[k] + (d.shared(k, o.Unit)-d.model.Factor(k, d.system.Network.GenBus[o.Unit]))*d.p[o.Unit]
+	return d.flow[k] + (d.shared(k, o.Unit)-d.factor[k][d.system.Network.GenBus[o.Unit]])*d.p[o.Unit]
 }
 
 // shared is the flow in a branch of one pu that the units give together when one is out.
@@ -156,7 +153,7 @@ func (d *dcController) shared(k, outage int) (sum float64) {
 	all := 0.0
 	for g, share := range d.system.security.shares() {
 		if g != outage {
-			sum += share * d.model.Factor(k, d.system.Network.GenBus[g])
+			sum += share * d.factor[k][d.system.Network.GenBus[g]]
 			all += share
 		}
 	}
@@ -167,10 +164,10 @@ func (d *dcController) shared(k, outage int) (sum float64) {
 func (d *dcController) addLimit(breach *dcBreach) {
 	row := d.program.add(breach.excess)
 	for g, b := range d.system.Network.GenBus {
-		v := d.model.Factor(breach.branch, b)
+		v := d.factor[breach.branch][b]
 		switch o := breach.out; {
 		case o.Branch >= 0:
-			v += d.model.OutageFactor(breach.branch, o.Branch) * d.model.Factor(o.Branch, b)
+			v += d.outage[o.Branch][breach.branch] * d.factor[o.Branch][b]
 		case g == o.Unit:
 			v = d.shared(breach.branch, g)
 		}

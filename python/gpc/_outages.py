@@ -8,14 +8,18 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpc._lib import InputError
+from gpc._maps import Tabled
 
-__all__ = ["BROKEN", "OUTAGE", "Flow", "OutageFlows", "SECURE_STATUS", "SecureOptima", "named"]
+if TYPE_CHECKING:
+    from gpc.grid import Network
+
+__all__ = ["BROKEN", "OUTAGE", "Flow", "OutageFlows", "Relaxation", "SECURE_STATUS", "SecureOptima", "named"]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int32]
@@ -25,7 +29,7 @@ SECURE_STATUS = ("not solved", "secure", "no secure point found", "iteration lim
 """What the numbers of SecureOptima.status mean."""
 
 OUTAGE = np.dtype([("outage", "U6"), ("row", np.int32), ("from", np.int32), ("to", np.int32)])
-"""An outage: branch or unit, its row of the case's table from 1, and its buses (of a unit its bus twice)."""
+"""An outage: branch, unit or group, its row of the case's table from 1, and its buses (of a unit its bus twice)."""
 
 BROKEN = np.dtype([
     ("limit", "U9"), ("bus", np.int32), ("gen", np.int32), ("branch", np.int32), ("from", np.int32), ("to", np.int32), ("end", "U4"),
@@ -74,7 +78,7 @@ def _column(rows: Sequence[Mapping[str, Any]], key: str, size: int, missing: flo
 
 
 @dataclass(frozen=True)
-class Flow:
+class Flow(Tabled):
     """A power flow; NaN where it did not converge."""
 
     converged: bool
@@ -106,19 +110,25 @@ class Flow:
     """Limits that it breaks, of dtype BROKEN: a power flow keeps none by itself."""
     seconds: float
     """Of the solve, by the clock."""
+    _network: Network | None = None
 
     @classmethod
-    def _of(cls, a: Mapping[str, Any], sizes: tuple[int, int, int]) -> Flow:
+    def _of(cls, a: Mapping[str, Any], sizes: tuple[int, int, int], network: Network | None = None) -> Flow:
         arrays: dict[str, Any] = {field: _column(a[table], key, sizes[i]) for i, table, field, key in _POINT}
         return cls(
             converged=a["converged"], reason=a["reason"], remark=a["remark"], iterations=a["iterations"], mismatch=_number(a["max_mismatch_pu"]), loss=_number(a["loss_mw"]),
-            violations=_records(a["violations"], BROKEN), seconds=a["wall_ms"] / 1e3, **arrays,
+            violations=_records(a["violations"], BROKEN), seconds=a["wall_ms"] / 1e3, **arrays, _network=network,
         )
+
+    def _of_network(self) -> Network:
+        if self._network is None:
+            raise InputError("this power flow belongs to no network: pf() makes one that does")
+        return self._network
 
     def __repr__(self) -> str:
         if not self.converged:
             return f"Flow(not converged: {self.reason})"
-        return f"Flow(converged{f'; {self.remark}' if self.remark else ''}; loss {self.loss:.6g} MW, {len(self.violations)} limits broken; {len(self.vm)} buses, {len(self.pg)} units, {len(self.pf)} branches)"
+        return f"Flow(converged{f'; {self.remark}' if self.remark else ''}; loss {self.loss:.6g} MW, {len(self.violations)} limits broken; {len(self.vm)} buses, {len(self.pg)} units, {len(self.pf)} branches){self._rows() if self._network else ''}"
 
 
 # Fields of a solution: of the i-th size, the table and key of JSON.
@@ -128,12 +138,43 @@ _POINT = (
 )
 
 
+@dataclass(frozen=True)
+class Relaxation:
+    """The least by which limits would have to give for an optimal power flow to have a solution."""
+
+    status: str
+    """"optimal", or why none was found."""
+    cost: float
+    """Sum of price × amount over the limits that give, by the prices of docs/reference/acopf.md."""
+    shortfall: float
+    """Active power that is missing, MW."""
+    limits: Records
+    """Those that give, of dtype BROKEN; p_balance and q_balance are load that is not met (below 0: power that nothing takes)."""
+
+    @classmethod
+    def _of(cls, a: Mapping[str, Any]) -> Relaxation:
+        return cls(a["status"], _number(a["cost"]), _number(a["shortfall_mw"]), _records(a["limits"], BROKEN))
+
+    def frame(self) -> Any:
+        """The limits as a pandas data frame."""
+        import pandas
+
+        return pandas.DataFrame(self.limits)
+
+    def __repr__(self) -> str:
+        if self.status != "optimal":
+            return f"Relaxation(none found: {self.status})"
+        return f"Relaxation({len(self.limits)} limits give, {self.shortfall:.6g} MW are missing{'; the first: ' + _limit(self.limits[0]) if len(self.limits) else ''})"
+
+
 def _number(x: float | None) -> float:
     return np.nan if x is None else x
 
 
 def _where(o: Any) -> str:
     """An outage in words."""
+    if o["outage"] == "group":
+        return f"group {o['row']}"
     return f"branch {o['row']}, bus {o['from']} to {o['to']}" if o["outage"] == "branch" else f"unit {o['row']} at bus {o['from']}"
 
 
@@ -172,6 +213,8 @@ class OutageFlows:
     """[n]: numbers of these buses."""
     references: list[NDArray[Any]]
     """[n]: numbers of buses that take up the balance of a part that has lost its reference."""
+    labels: list[str]
+    """[n]: of groups of several elements; "" of a branch or unit."""
     violations: Records
     """What each breaks more than is broken before any outage: dtype BROKEN behind the number i of the outage."""
     elements: Records
@@ -195,7 +238,7 @@ class OutageFlows:
         return cls(
             _records(rows, OUTAGE), out["branch"], out["unit"], np.array([o["converged"] for o in rows], bool), [o["reason"] for o in rows], _column(rows, "severity", 0),
             _column(rows, "lost_load_mw", 0), _column(rows, "lost_generation_mw", 0), [np.array(o["islanded"], int) for o in rows],
-            [np.array(o["references"], int) for o in rows],
+            [np.array(o["references"], int) for o in rows], [o.get("label", "") for o in rows],
             _records(({"i": i, **v} for i, o in enumerate(rows) for v in o["violations"]), _beside(BROKEN, i=np.int32)),
             _records((_after(number[e["after"]["outage"], e["after"]["row"]], e["after"], e) for e in a["elements"]), _AFTER), _records(a["violations"], BROKEN),
             a["emergency"], a["voltage_band_pu"], a["wall_ms"] / 1e3,
@@ -223,7 +266,7 @@ class OutageFlows:
         """Outages, violations and elements as pandas' DataFrames."""
         import pandas
 
-        columns = {k: getattr(self, k) for k in ("converged", "lost_load", "lost_generation", "severity", "secure", "reason")}
+        columns = {k: getattr(self, k) for k in ("labels", "converged", "lost_load", "lost_generation", "severity", "secure", "reason")}
         return {"outages": pandas.DataFrame(self.outages).assign(**columns), "violations": pandas.DataFrame(self.violations), "elements": pandas.DataFrame(self.elements)}
 
     def of(self, i: int) -> Records:
@@ -235,7 +278,7 @@ class OutageFlows:
         if len(self) and not self.secure[0]:
             broken = self.of(0)
             why = self.reason[0].partition(":")[0] or (f"{self.lost_load[0]:.6g} MW cut off" if self.lost_load[0] else _limit(broken[0]))
-            worst = f"; the worst: {_where(self.outages[0])}, {why}"
+            worst = f"; the worst: {self.labels[0] or _where(self.outages[0])}, {why}"
         return (
             f"OutageFlows({len(self)} outages: {int(self.secure.sum())} secure, {int(self.breaking.sum())} break a limit, {int(self.cut_off.sum())} cut off load, "
             f"{int((~self.converged).sum())} without a power flow{worst})"

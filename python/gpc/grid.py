@@ -20,21 +20,21 @@ number of threads. docs/reference/acopf.md, powerflow.md and secure.md have the 
 
 from __future__ import annotations
 
-import json
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Union
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gpc._lib import ARRAY, FLOAT, HANDLE, INT, OUT, TEXT, InputError, Object, address, array, ask, create, declare, lib, number, text
-from gpc._outages import BROKEN, OUTAGE, SECURE_STATUS, Flow, OutageFlows, SecureOptima, named
+from gpc._lib import ARRAY, FLOAT, HANDLE, INT, OUT, TEXT, InputError, Object, address, array, as_json, ask, call, create, declare, lib, number, text
+from gpc._maps import Svg, Tabled
+from gpc._outages import BROKEN, OUTAGE, SECURE_STATUS, Flow, OutageFlows, Relaxation, SecureOptima, _records, named
 
 __all__ = [
-    "BROKEN", "OUTAGE", "SECURE_STATUS", "STATUS", "Flow", "Network", "Optima", "OutageFlows", "Scenarios", "SecureOptima", "network", "opf", "outages", "pf", "sample", "secure",
+    "BROKEN", "OUTAGE", "SECURE_STATUS", "STATUS", "Flow", "Network", "Optima", "OutageFlows", "Relaxation", "Scenarios", "SecureOptima", "Svg", "least_relaxation", "lodf", "network", "opf", "outages", "pf", "ptdf", "sample", "secure",
 ]
 
 declare("gpc_network", TEXT, OUT)
@@ -42,7 +42,10 @@ declare("gpc_network_of", TEXT, FLOAT, *[ARRAY, INT, INT] * 6, ARRAY, OUT)
 declare("gpc_network_about", HANDLE, OUT)
 declare("gpc_network_case", HANDLE, ARRAY, ARRAY, ARRAY, ARRAY, OUT)
 declare("gpc_network_solve", HANDLE, TEXT, INT, ARRAY, INT, ARRAY, INT, ARRAY, INT, ARRAY, INT, ARRAY, INT, OUT, HANDLE)
-declare("gpc_network_flow", HANDLE, TEXT, *[ARRAY, INT] * 5, OUT, HANDLE)
+declare("gpc_network_text", HANDLE, TEXT, OUT)
+declare("gpc_network_least", HANDLE, *[ARRAY, INT] * 2, OUT, HANDLE)
+declare("gpc_network_factors", HANDLE, INT, *[ARRAY, INT] * 2)
+declare("gpc_network_flow", HANDLE, TEXT, *[ARRAY, INT] * 6, OUT, HANDLE)
 declare("gpc_network_outages", HANDLE, TEXT, *[ARRAY, INT] * 6, OUT, HANDLE)
 declare("gpc_network_secure", HANDLE, TEXT, INT, *[ARRAY, INT] * 3, OUT, HANDLE)
 
@@ -69,15 +72,6 @@ def _between(values: Floats) -> str:
     return lo if lo == hi else f"{lo} to {hi}"
 
 
-def _read(path: str) -> str:
-    """The text of a network's file."""
-    try:
-        with open(path, encoding="utf-8", errors="replace") as f:
-            return f.read()
-    except OSError as e:
-        raise InputError(f"network: {path} cannot be read: {e.strerror}") from None
-
-
 @dataclass(frozen=True)
 class Scenarios:
     """Loads, and what is out, of n scenarios."""
@@ -100,7 +94,7 @@ class Scenarios:
 
 
 @dataclass(frozen=True)
-class Optima:
+class Optima(Tabled):
     """Results of n scenarios; rows of those without an optimum are NaN."""
 
     status: Integers
@@ -145,14 +139,33 @@ class Optima:
     """[n], the largest imbalance of a bus, pu."""
     seconds: float
     """Of the call, by the clock."""
+    soft: list[NDArray[Any]] = field(default_factory=list)
+    """Of each scenario with soft limits those that give, of dtype BROKEN."""
+    _problem: tuple[Network, Floats | None, Floats | None, bool] | None = None
 
     def __len__(self) -> int:
         return len(self.status)
 
+    def _of_network(self) -> Network:
+        if self._problem is None:
+            raise InputError("these optima belong to no network: opf() makes those that do")
+        return self._problem[0]
+
+    def why(self, k: int | None = None) -> Relaxation:
+        """The least relaxation of scenario k, by default the first without an optimum: which limits contradict one another."""
+        if k is None:
+            if self.optimal.all():
+                raise InputError("why: every scenario has an optimum")
+            k = int(np.argmin(self.optimal))
+        if self._problem is None or self._problem[3]:
+            raise InputError("why: outages and linear optima are not relaxed: use least_relaxation() of a network without what is out")
+        n, pd, qd, _ = self._problem
+        return least_relaxation(n, None if pd is None or qd is None else (pd[k], qd[k]))
+
     def __repr__(self) -> str:
         counts = ", ".join(f"{int((self.status == k).sum())} {STATUS[k]}" for k in np.unique(self.status))
         cost = f"; objective {_between(self.objective[self.optimal])} $/h" if self.optimal.any() else ""
-        return f"Optima({counts}{cost}; {self.vm.shape[1]} buses, {self.pg.shape[1]} units, {self.pf.shape[1]} branches)"
+        return f"Optima({counts}{cost}; {self.vm.shape[1]} buses, {self.pg.shape[1]} units, {self.pf.shape[1]} branches){self._rows() if self._problem else ''}"
 
     @property
     def optimal(self) -> NDArray[np.bool_]:
@@ -188,6 +201,12 @@ class Network(Object):
         self.bridge: NDArray[np.bool_] = np.array(about["bridge"] or [], bool)
         """[branches]: which cut off a part of the network when they are out."""
         self.reference: NDArray[Any] = np.array(about["reference"], int)
+        self.ramp_10: Floats = np.array(about["ramp_10"] or [], float)
+        """[units], MW: the case's ten-minute ramps, 0 where it has none."""
+        self.bus_name, self.gen_name, self.branch_name = (np.array(about[f"{k}_name"] or [], str) for k in ("bus", "gen", "branch"))
+        """Names of the file; "" where it has none."""
+        self.notes: list[str] = about["notes"] or []
+        """In a sentence each, where the network differs from the file."""
         self.isa: str = about["isa"]
         self.lanes: int = about["lanes"]
         sizes = ask(lib.gpc_network_case, self.handle, None, None, None, None)
@@ -201,6 +220,14 @@ class Network(Object):
         """The case's load by bus, MW."""
         self.qd: Floats = self.bus_table[:, 3].copy()
 
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the case, whatever it was read from, as a MATPOWER case file with its names."""
+        if not self.pi:
+            raise InputError(f"save: network {self.name} has branches that are no π equivalents, which a MATPOWER case cannot hold")
+        written = ask(lib.gpc_network_text, self.handle, text(os.path.basename(os.fspath(path))))
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(written)
+
     def __repr__(self) -> str:
         return f"Network({self.name}: {len(self.bus)} buses, {len(self.gen_bus)} units, {len(self.branch_from)} branches)"
 
@@ -211,8 +238,8 @@ def network(
 ) -> Network:
     """Analyses a network.
 
-    source is the name of one that comes with the library, a path of a MATPOWER case (.m) or of
-    PowerModels' JSON, PowerModels' dictionary, a mapping with MATPOWER's tables as arrays (baseMVA,
+    source is the name of one that comes with the library, a path of a MATPOWER case (.m or .mat), of PSS/E RAW
+    (.raw), the IEEE Common Data Format (.cdf) or PowerModels' JSON, PowerModels' dictionary, a mapping with MATPOWER's tables as arrays (baseMVA,
     bus, gen, branch, gencost, dcline, dclinecost), or a pandapower net. threads is 0 for all; the other options are
     those of `gpc opf`.
     """
@@ -222,15 +249,9 @@ def network(
     }
     if isinstance(source, (str, os.PathLike)):
         path = os.fspath(source)
-        if path.endswith(".json"):
-            try:
-                source = json.loads(_read(path))
-            except json.JSONDecodeError as e:
-                raise InputError(f"network: {path} is not JSON: {e}") from None
-        elif path.endswith(".m") or os.sep in path:
-            return Network(create(lib.gpc_network, text({**options, "name": path, "text": _read(path)})))
-        else:
-            return Network(create(lib.gpc_network, text({**options, "name": path})))
+        return Network(create(lib.gpc_network, text({**options, "name": path, "file": os.sep in path or os.path.splitext(path)[1].lower() in _ENDINGS})))
+    if isinstance(source, Mapping) and isinstance(source.get("bus"), Mapping):
+        return Network(create(lib.gpc_network, text({**options, "name": "powermodels.json", "text": as_json(source)})))
     admittance, pi = None, True
     if hasattr(source, "res_bus") and hasattr(source, "ext_grid"):
         from gpc.pandapower import tables as of
@@ -252,7 +273,8 @@ def made(options: dict[str, Any], base: float, tables: list[Floats], admittance:
     return create(lib.gpc_network_of, text(options), base, *rows, address(admittance))
 
 
-def opf(source: Any, loads: Any = None, *, chains: int = 0, branch_out: Any = None, gen_out: Any = None, **options: Any) -> Optima:
+def opf(source: Any, loads: Any = None, *, chains: int = 0, branch_out: Any = None, gen_out: Any = None, dc: bool = False,
+        soft: Mapping[str, float] | None = None, previous: Any = None, minutes: float = 10.0, ramp: Any = None, **options: Any) -> Optima:
     """Optimal power flows of a network at loads.
 
     source is a Network, or what network() takes, with its options. loads is None for the case's
@@ -260,7 +282,11 @@ def opf(source: Any, loads: Any = None, *, chains: int = 0, branch_out: Any = No
     of arrays (active, reactive). branch_out and gen_out [n] are numbers of what is out in each
     scenario, −1 for nothing; the buses that are left have to hang together. chains other than 0
     begins every scenario at the optimum of the one before, in so many runs side by side: for
-    a series in time. Ctrl-C ends the call.
+    a series in time. dc solves the linear model instead, as `gpc opf dc`: voltages of 1 pu and no losses.
+    soft are prices at which limits may give, as in MATPOWER's softlims: {"rating": $/MVAh, "voltage": $/h per pu, "angle": $/h per
+    degree, "generation": $/MWh}; the objective has their cost, and Optima.soft what gives. previous are powers [units] in MW before,
+    such as those of a dispatch before the outages: units then move by no more than their ramp in so many minutes (the case's
+    ten-minute ramps, which have to be given, or ramp [units] in MW). That is the corrective dispatch. Ctrl-C ends the call.
     """
     if unknown := set(options) - set(network.__kwdefaults__ or ()):
         raise InputError(f"opf has no option {', '.join(sorted(unknown))}: loads are the second argument, the options are {', '.join(network.__kwdefaults__ or ())}")
@@ -284,11 +310,31 @@ def opf(source: Any, loads: Any = None, *, chains: int = 0, branch_out: Any = No
     results = {name: np.empty((count, *sizes[along])) for name, along in _RESULTS}
     into = np.array([address(status), address(iterations), *(address(a) for a in results.values())], np.uintp)
     clock = time.perf_counter()
-    ask(
-        lib.gpc_network_solve, n.handle, text({"chains": chains}), count, address(pd), 0 if pd is None else pd.size, address(qd), 0 if qd is None else qd.size,
+    moves: dict[str, Any] = {}
+    if previous is not None:
+        if dc or soft:
+            raise InputError("opf: ramps are of the AC model with hard limits: leave dc and soft out")
+        room = n.ramp_10 * (number(minutes, "minutes") / 10) if ramp is None else array(_numbers(ramp, "ramp"), float, (len(n.gen_bus),), "ramp")
+        if ramp is None and not n.ramp_10.any():
+            raise InputError(f"opf: network {n.name} has no ramps: give ramp [units], MW")
+        moves = {"previous": array(_numbers(previous, "previous"), float, (len(n.gen_bus),), "previous"), "ramp": room}
+    if soft and dc:
+        raise InputError("opf: soft limits are of the AC model: leave dc out")
+    answer = ask(
+        lib.gpc_network_solve, n.handle, text({"chains": chains, "linear": bool(dc), "soft": dict(soft or {}), **moves}), count, address(pd), 0 if pd is None else pd.size, address(qd), 0 if qd is None else qd.size,
         address(out[0]), 0 if out[0] is None else count, address(out[1]), 0 if out[1] is None else count, address(into), len(into), long=True,
     )
-    return Optima(status, iterations, **results, seconds=time.perf_counter() - clock)
+    return Optima(status, iterations, **results, seconds=time.perf_counter() - clock, _problem=(n, pd, qd, dc or any(x is not None for x in out)), soft=[_records(limits, BROKEN) for limits in answer.get("soft", [])])
+
+
+def least_relaxation(source: Any, loads: Any = None) -> Relaxation:
+    """By how much limits of buses, units and branches would have to give, at least, for opf() to have an optimum.
+
+    source and loads are those of pf(). Costs do not count. Where all limits can be kept, none gives.
+    """
+    n = _network(source)
+    pd, qd, *_ = _point(n, loads, None)
+    return Relaxation._of(ask(lib.gpc_network_least, n.handle, *_passed(pd, qd), long=True))
 
 
 Dispatch = Union["Optima", SecureOptima, tuple[Any, Any]]
@@ -296,7 +342,8 @@ Dispatch = Union["Optima", SecureOptima, tuple[Any, Any]]
 
 
 def pf(
-    source: Any, loads: Any = None, *, dispatch: Dispatch | None = None, enforce_q: bool = False, flat: bool = False, tolerance: float = 1e-9, max_iterations: int = 30,
+    source: Any, loads: Any = None, *, dispatch: Dispatch | None = None, enforce_q: bool = False, flat: bool = False, tolerance: float = 1e-9, max_iterations: int = 30, dc: bool = False,
+    participation: str | Floats | None = None,
 ) -> Flow:
     """The power flow of a network, as `gpc pf`.
 
@@ -305,13 +352,16 @@ def pf(
     replaces the case's powers and voltage set-points: a dispatch holds the voltage of every unit's bus.
     A file of PGLib has no dispatch of its own: give that of opf(). enforce_q holds units within their
     reactive limits but at the reference, flat starts from 1 pu and angles that follow phase shifts, tolerance is the
-    largest mismatch that counts as solved, pu.
+    largest mismatch that counts as solved, pu. dc solves the linear model instead, as `gpc pf dc`. With participation units share
+    the balance within their limits of active power, which otherwise the reference takes up: by "range", "pmax", "equal",
+    "headroom" (what PMAX or PMIN leaves), or factors [units].
     """
     n = _network(source)
-    options = {"enforce_q": bool(enforce_q), "flat": bool(flat), "tolerance": number(tolerance, "tolerance"), "max_iterations": _whole(max_iterations, "max_iterations")}
-    given = _point(n, loads, dispatch)
+    options: dict[str, Any] = {"linear": bool(dc), "enforce_q": bool(enforce_q), "flat": bool(flat), "tolerance": number(tolerance, "tolerance"), "max_iterations": _whole(max_iterations, "max_iterations")}
+    options["participation"], shares = ("", None) if participation is None else _shares(n, participation)
+    given = [*_point(n, loads, dispatch), shares]
     answer = ask(lib.gpc_network_flow, n.handle, text(options), *_passed(*given), long=True)
-    return Flow._of(answer, _sizes(n))
+    return Flow._of(answer, _sizes(n), n)
 
 
 def outages(
@@ -322,9 +372,10 @@ def outages(
     """The power flow of a network without one branch or unit at a time, as `gpc pf outages`.
 
     outages is "branches" (every branch in service), "units", "all" (both), a file of lines such as
-    "branch 7" and "unit 2", which count rows of the case's tables from 1, or a list of such lines. The
+    "branch 7" and "unit 2", which count rows of the case's tables from 1, or a list of such lines. A line may have
+    several elements ("branch 5, branch 6"), a busbar ("bus 7"), names of the case, and a label before a colon. The
     reference takes up the power of a unit, or with enforce_q and participation units share it as in
-    secure(): so a secure dispatch is looked at again with its own limits. After an outage ratings are emergency times as large, and
+    pf() and secure(), and the balance before any outage too: so a secure dispatch is looked at again with its own limits. After an outage ratings are emergency times as large, and
     voltages may leave their limits by voltage_band, pu. The rest is as in pf(). Where there is no power
     flow without any outage, it is a gpc.Error that says why. progress(done, total) is
     called about ten times a second, with outages. Ctrl-C ends the call, and so does an exception of progress.
@@ -362,6 +413,60 @@ def secure(
     clock = time.perf_counter()
     answers = ask(lib.gpc_network_secure, n.handle, text(options), 1 if pd is None else len(pd), *_passed(pd, qd, shares), long=True, progress=progress)
     return SecureOptima._of(answers, _sizes(n), time.perf_counter() - clock)
+
+
+def ptdf(source: Any, branches: Any = None, *, buses: Any = None, slack: Any = None, sparse: bool = False, threshold: float = 1e-6) -> Any:
+    """Power transfer distribution factors [branches, buses] of the linear model: a branch's flow for a unit injected at a bus.
+
+    branches are numbers in service from 0, None for all; with buses, numbers from 0, the columns of these buses are computed alone.
+    The reference of each island takes out what is injected, or with slack [buses] all buses in that proportion, as
+    in MATPOWER's makePTDF. sparse makes a SciPy matrix of the factors from threshold on.
+    """
+    n = _network(source)
+    if buses is None:
+        return _factors(n, 0, branches, len(n.branch_from), len(n.bus), slack, sparse, threshold)
+    if branches is not None or slack is not None:
+        raise InputError("ptdf: buses are columns of all branches, by the reference: leave branches and slack out")
+    return _factors(n, 1, buses, len(n.bus), len(n.branch_from), None, sparse, threshold).T
+
+
+def lodf(source: Any, out: Any = None, *, sparse: bool = False, threshold: float = 1e-6) -> Any:
+    """Line outage distribution factors [branches, out] of the linear model: the share of the flow of a branch that is out which
+    each branch carries, −1 for itself. out are numbers in service from 0, None for all. A column is NaN where an island is left.
+    """
+    n = _network(source)
+    return _factors(n, 2, out, len(n.branch_from), len(n.branch_from), None, sparse, threshold).T
+
+
+def _factors(n: Network, kind: int, numbers: Any, most: int, width: int, slack: Any, sparse: bool, threshold: float) -> Any:
+    """Rows of distribution factors of a kind; sparse ones a block at a time."""
+    rows = np.ascontiguousarray(np.arange(most) if numbers is None else np.atleast_1d(numbers), dtype=np.int32)
+    weights = None
+    if slack is not None:
+        weights = array(_numbers(slack, "slack"), float, (len(n.bus),), "slack")
+        if len(n.reference) > 1:
+            raise InputError(f"slack: network {n.name} has {len(n.reference)} references, and weights are of one")
+        weights = weights / weights.sum()
+    step = 1024 if sparse else max(len(rows), 1)
+    blocks = []
+    for first in range(0, max(len(rows), 1), step):
+        part = rows[first : first + step]
+        block = np.empty((len(part), width))
+        call(lib.gpc_network_factors, n.handle, kind, address(part), len(part), address(block), block.size)
+        if weights is not None:
+            block -= (block @ weights)[:, None]
+        if sparse:
+            from scipy.sparse import csr_array
+
+            block[np.abs(block) < threshold] = 0
+            blocks.append(csr_array(block))
+        else:
+            blocks.append(block)
+    if sparse:
+        from scipy.sparse import vstack
+
+        return vstack(blocks, format="csr")
+    return blocks[0]
 
 
 def _network(source: Any) -> Network:
@@ -463,14 +568,14 @@ def sample(n: Network, count: int, recipe: str = "opfdata", *, seed: int, outage
     return Scenarios(n.pd * p, n.qd * q, branch, gen)
 
 
+_ENDINGS = (".m", ".mat", ".raw", ".cdf", ".json")
+
 # Of a mapping: MATPOWER's tables, and what says nothing about the flows.
 _KEYS = {"baseMVA", "bus", "gen", "branch", "gencost", "dcline", "dclinecost", "name", "version", "bus_name", "areas", "gentype", "genfuel", "order", "success", "et", "iterations", "f"}
 
 
 def _tables(source: Any) -> tuple[str, float, list[Floats]]:
     """Name, base and MATPOWER's four tables of what network() takes."""
-    if isinstance(source, Mapping) and isinstance(source.get("bus"), Mapping):
-        return _powermodels(source)
     if not isinstance(source, Mapping):
         raise InputError(f"network: a {type(source).__name__}, want a name, a path, a mapping of tables, PowerModels' data or a pandapower net")
     missing = [k for k in ("baseMVA", "bus", "gen", "branch") if k not in source]
@@ -492,70 +597,3 @@ def _numbers(x: Any, name: str) -> Floats:
         return np.ascontiguousarray(np.asarray(x, dtype=float))
     except (TypeError, ValueError) as e:
         raise InputError(f"{name}: want numbers: {e}") from None
-
-
-def _powermodels(data: Mapping[str, Any]) -> tuple[str, float, list[Floats]]:
-    """PowerModels' dictionary, as its JSON holds it: per unit and radians."""
-    if not data.get("per_unit", True):
-        raise InputError("network: PowerModels' data are not per unit, want per_unit true")
-    for kind in ("storage", "switch"):
-        for key, d in data.get(kind, {}).items():
-            if d.get("br_status", d.get("status", 1)):
-                raise InputError(f"network: {kind} {key} of PowerModels' data is in service, which gpc does not solve")
-    base, degree = float(data["baseMVA"]), 180 / np.pi
-
-    def rows(kind: str) -> list[Mapping[str, Any]]:
-        of = data.get(kind, {})
-        return [of[k] for k in sorted(of, key=int)]
-
-    at = {int(b["bus_i"]): i for i, b in enumerate(rows("bus"))}
-    bus = np.array([[b["bus_i"], b["bus_type"], 0, 0, 0, 0, b.get("area", 1), b.get("vm", 1), b.get("va", 0) * degree, b.get("base_kv", 1), b.get("zone", 1), b["vmax"], b["vmin"]] for b in rows("bus")], float)
-    for d in rows("load"):
-        if d.get("status", 1):
-            bus[at[int(d["load_bus"])], 2:4] += base * np.array([d["pd"], d["qd"]])
-    for d in rows("shunt"):
-        if d.get("status", 1):
-            bus[at[int(d["shunt_bus"])], 4:6] += base * np.array([d["gs"], d["bs"]])
-    units: list[list[float]] = []
-    branches: list[list[float]] = []
-    costs: list[list[float]] = []
-    for g in rows("gen"):
-        units.append([g["gen_bus"], base * g.get("pg", 0), base * g.get("qg", 0), base * g["qmax"], base * g["qmin"], g.get("vg", 1), g.get("mbase", base), g.get("gen_status", 1), base * g["pmax"], base * g["pmin"]])
-        costs.append(_cost(g, base))
-    for b in rows("branch"):
-        if b.get("g_fr", 0) or b.get("g_to", 0) or abs(b.get("b_fr", 0) - b.get("b_to", 0)) > 1e-12:
-            raise InputError(f"network: branch {b.get('index', len(branches) + 1)} of PowerModels' data has a conductance or differs in charging at its two ends, which a branch of MATPOWER cannot")
-        tap = b.get("tap", 1) if b.get("transformer", b.get("tap", 1) != 1) else 0
-        branches.append([b["f_bus"], b["t_bus"], b["br_r"], b["br_x"], b.get("b_fr", 0) + b.get("b_to", 0), base * b.get("rate_a", 0), base * b.get("rate_b", 0), base * b.get("rate_c", 0),
-                         tap, b.get("shift", 0) * degree, b.get("br_status", 1), b.get("angmin", -2 * np.pi) * degree, b.get("angmax", 2 * np.pi) * degree])
-    lines: list[list[float]] = []
-    line_costs: list[list[float]] = []
-    for d in rows("dcline"):
-        if lacking := {"f_bus", "t_bus", "pminf", "pmaxf", "qminf", "qmaxf", "qmint", "qmaxt"} - set(d):
-            raise InputError(f"network: dcline {d.get('index', len(lines) + 1)} of PowerModels' data has no {', '.join(sorted(lacking))}")
-        powers = [base * d.get(k, 0) for k in ("pf", "pt", "qf", "qt")]
-        limits = [base * d[k] for k in ("pminf", "pmaxf", "qminf", "qmaxf", "qmint", "qmaxt")]
-        lines.append([d["f_bus"], d["t_bus"], d.get("br_status", 1), powers[0], -powers[1], powers[2], powers[3], d.get("vf", 1), d.get("vt", 1), *limits,
-                      base * d.get("loss0", 0), d.get("loss1", 0)])
-        line_costs.append(_cost(d, base))
-    return str(data.get("name", "powermodels")), base, [
-        bus, np.array(units, float).reshape(-1, 10), np.array(branches, float).reshape(-1, 13), _rows(costs), np.array(lines, float).reshape(-1, 17), _rows(line_costs),
-    ]
-
-
-def _rows(costs: list[list[float]]) -> Floats:
-    """Rows of one length, which end in zeros."""
-    out = np.zeros((len(costs), max((len(c) for c in costs), default=1)))
-    for i, c in enumerate(costs):
-        out[i, : len(c)] = c
-    return out
-
-
-def _cost(g: Mapping[str, Any], base: float) -> list[float]:
-    """A row of gencost: PowerModels' costs are of per unit powers."""
-    c: Sequence[float] = g.get("cost", [])
-    head = [float(g.get("model", 2)), float(g.get("startup", 0)), float(g.get("shutdown", 0))]
-    if head[0] == 1:
-        return [*head, len(c) / 2, *(v * base if k % 2 == 0 else v for k, v in enumerate(c))]
-    c = c or [0.0]
-    return [*head, float(len(c)), *(v / base ** (len(c) - 1 - k) for k, v in enumerate(c))]

@@ -22,6 +22,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+import pandas
 from numpy.typing import NDArray
 
 from gpc._lib import ARRAY, FLOAT, HANDLE, INT, OUT, TEXT, InputError, Object, address, ask, declare, lib, text
@@ -43,6 +44,7 @@ except ImportError as e:
 __all__ = ["LoadflowNotConverged", "OPFNotConverged", "runopp", "runpp"]
 
 declare("gpc_grid_flow", HANDLE, TEXT, ARRAY, INT, OUT, HANDLE)
+declare("gpc_network_least", HANDLE, *[ARRAY, INT] * 2, OUT, HANDLE)
 declare("gpc_grid_optimal", HANDLE, TEXT, ARRAY, INT, ARRAY, INT, ARRAY, INT, OUT, HANDLE)
 
 # Columns of the arrays that the library takes; see python/libgpc/power.go for those that it writes.
@@ -60,7 +62,6 @@ _NUMBA = importlib.util.find_spec("numba") is not None
 
 # Keywords that change the problem in a way that gpc does not solve.
 _REFUSED = {
-    "distributed_slack": "a distributed slack",
     "tdpf": "the temperature-dependent power flow",
     "recycle": "recycled arrays",
     "only_v_results": "for voltages alone",
@@ -84,13 +85,18 @@ def runpp(net: Any, **kwargs: Any) -> None:
         clock = time.perf_counter()
         bus, gen, branch = ppci["bus"], ppci["gen"], ppci["branch"]
         voltages = np.empty((len(bus), 2))
+        shares = None
+        if options["distributed_slack"]:
+            shares = gen[:, idx_gen.SL_FAC].real.tolist()
+            if np.setdiff1d(np.flatnonzero(bus[:, idx_bus.SL_FAC]), gen[:, idx_gen.GEN_BUS].real).size:
+                raise InputError("runpp: xward: gpc does not share the balance with such elements: give them no slack_weight")
         given = bool(options["init_results"]) or not isinstance(options["init_va_degree"], str)
         with _grid(ppci, limits=bool(options["enforce_q_lims"]), costs=False) as grid:
             answer.update(ask(
                 lib.gpc_grid_flow, grid.handle,
                 text({
                     "given": given, "enforce_q": bool(options["enforce_q_lims"]), "tolerance": options["tolerance_mva"] / float(ppci["baseMVA"]),
-                    "max_iterations": _ROUNDS if rounds == "auto" else int(rounds),
+                    "max_iterations": _ROUNDS if rounds == "auto" else int(rounds), "shares": shares,
                 }),
                 address(voltages), len(voltages), long=True,
             ))
@@ -100,8 +106,11 @@ def runpp(net: Any, **kwargs: Any) -> None:
             v = _complex(voltages)
             y, yf, yt = makeYbus(ppci["baseMVA"], bus, branch)
             ref, pv, pq = bustypes(bus, gen)
+            shared, grids = ref, ppci["internal"]["ref_gens"]
+            if shares is not None:  # as pandapower has it: units with a weight give what their bus does
+                shared, grids = np.union1d(ref, np.flatnonzero(bus[:, idx_bus.SL_FAC])), np.union1d(grids, np.flatnonzero(shares))
             ppci["bus"], ppci["gen"], ppci["branch"] = pfsoln(
-                ppci["baseMVA"], bus, gen, branch, ppci["svc"], ppci["tcsc"], ppci["ssc"], ppci["vsc"], y, yf, yt, v, ref, ppci["internal"]["ref_gens"],
+                ppci["baseMVA"], bus, gen, branch, ppci["svc"], ppci["tcsc"], ppci["ssc"], ppci["vsc"], y, yf, yt, v, shared, grids,
             )
             if options["enforce_q_lims"]:
                 _hold_at_references(ppci)
@@ -122,7 +131,8 @@ def runopp(net: Any, **kwargs: Any) -> None:
     The keywords are pandapower.runopp's. OPF_FLOW_LIM is 2 (ratings limit currents, pandapower's
     own default) or 0 (apparent powers), PDIPM_MAX_IT the most iterations of an attempt; its
     tolerances are not used, as gpc's own are tighter. init is "flat", "results", or "pf": from a power flow.
-    Raises pandapower's OPFNotConverged with the solver's status, or InputError for what gpc does
+    Raises pandapower's OPFNotConverged with the solver's status, and where limits contradict one another
+    with the least by which they would have to give, by element: in the text, and as a data frame in its relaxation. Or it raises InputError for what gpc does
     not solve. net._ppc_opf holds the arrays with all multipliers, and under "gpc" status,
     iterations, largest mismatch and violation, and times.
     """
@@ -132,6 +142,8 @@ def runopp(net: Any, **kwargs: Any) -> None:
     if reason := _no_optimum(net):
         raise InputError(f"runopp: {reason}")
     answer: dict[str, Any] = {}
+    least: list[dict[str, Any]] = []
+    rows: list[NDArray[Any]] = []
 
     def solve(ppci: dict[str, Any], ppopt: dict[str, Any]) -> dict[str, Any]:
         clock = time.perf_counter()
@@ -143,6 +155,9 @@ def runopp(net: Any, **kwargs: Any) -> None:
                 text({"given": ppopt["INIT"] != "flat", "current_limits": ppopt["OPF_FLOW_LIM"] == 2, "max_iterations": int(ppopt["PDIPM_MAX_IT"])}),
                 address(buses), len(buses), address(gens), len(gens), address(branches), len(branches), long=True,
             ))
+            if answer["status"] == "infeasible":
+                least.extend(ask(lib.gpc_network_least, grid.handle, None, 0, None, 0, long=True)["limits"])
+                rows.append(np.flatnonzero(ppci["internal"]["branch_is"]))
         answer["solve_s"] = time.perf_counter() - clock
         ppci["success"], ppci["iterations"], ppci["et"] = answer["status"] == "optimal", answer["iterations"], answer["solve_s"]
         if ppci["success"]:
@@ -154,8 +169,34 @@ def runopp(net: Any, **kwargs: Any) -> None:
         try:
             pandapower.runopp(net, **{"numba": _NUMBA, **kwargs})
         except OPFNotConverged:
-            raise OPFNotConverged(f"gpc: no optimum: {answer['status']} after {answer['iterations']} iterations") from None
+            limits = [_named(net, limit, rows[0]) for limit in least]
+            reason = "; ".join(f"{v['limit']} of {v['element']} {v['index']} by {v['by']:.4g} {v['unit']}" for v in limits[:5])
+            error = OPFNotConverged(f"gpc: no optimum: {answer['status']} after {answer['iterations']} iterations"
+                                    + (f"; the least relaxation has {len(limits)} limits: {reason}" if limits else ""))
+            error.relaxation = pandas.DataFrame(limits)
+            raise error from None
     net._ppc_opf["gpc"] = answer
+
+
+def _named(net: Any, limit: dict[str, Any], rows: NDArray[Any]) -> dict[str, Any]:
+    """A limit of the arrays by the element of the network; rows are those of the branches in service."""
+    lookups = net._pd2ppc_lookups
+    element, index = "bus", int(np.argmax(lookups["bus"] == limit["bus"] - 1)) if limit["bus"] else -1
+    if limit["branch"]:
+        row = rows[limit["branch"] - 1]
+        for element, (first, last) in lookups["branch"].items():
+            if first <= row < last:
+                size = len(net[element]) if element in net else 1
+                index = int(net[element].index[(row - first) % size]) if element in net and size else int(row - first)
+                break
+    elif limit["gen"]:
+        for table in ("ext_grid", "gen", "sgen_controllable", "load_controllable", "storage_controllable", "xward"):
+            found = np.flatnonzero(np.asarray(lookups.get(table, [])) == limit["gen"] - 1)
+            if len(found):
+                element, index = table.removesuffix("_controllable"), int(found[0])
+                break
+    name = net[element].name.get(index) if element in net and "name" in net[element] else None
+    return {"limit": limit["limit"], "element": element, "index": index, "name": name, **{k: limit[k] for k in ("end", "value", "bound", "by", "unit")}}
 
 
 def _hold_at_references(ppci: dict[str, Any]) -> None:
@@ -213,7 +254,7 @@ _PARAMETERS = {
     "runpp": {
         "algorithm", "calculate_voltage_angles", "init", "max_iteration", "tolerance_mva", "trafo_model", "trafo_loading", "enforce_q_lims", "check_connectivity",
         "voltage_depend_loads", "consider_line_temperature", "run_control", "numba", "switch_rx_ratio", "delta_q", "trafo3w_losses", "init_vm_pu", "init_va_degree",
-        "neglect_open_switch_branches",
+        "neglect_open_switch_branches", "distributed_slack",
     },
     "runopp": {
         "verbose", "calculate_voltage_angles", "check_connectivity", "suppress_warnings", "switch_rx_ratio", "delta", "init", "numba", "trafo3w_losses",

@@ -6,8 +6,10 @@ package main
 import "C"
 
 import (
+	"cmp"
 	"errors"
 	"math"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -15,6 +17,7 @@ import (
 
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/grid/acopf"
+	"github.com/gpc-engine/gpc/grid/formats"
 	"github.com/gpc-engine/gpc/grid/matpower"
 	"github.com/gpc-engine/gpc/grid/matpower/cases"
 	"github.com/gpc-engine/gpc/grid/network"
@@ -38,7 +41,8 @@ type optima struct {
 // networkOptions are those of gpc_network and gpc_network_of.
 type networkOptions struct {
 	Name          string  `json:"name"`
-	Text          string  `json:"text"` // a MATPOWER case; "" for the network that comes with the library
+	Text          string  `json:"text"` // of the file; "" for the network that comes with the library
+	File          bool    `json:"file"` // whether the name is that of a file to be read
 	Dispatchable  string  `json:"dispatchable"`
 	Threads       int     `json:"threads"`
 	MaxIterations int     `json:"max_iterations"`
@@ -74,8 +78,8 @@ func newOptima(c *matpower.Case, g *ppc.Grid, o *networkOptions) (_ *optima, err
 	return y, nil
 }
 
-// gpc_network makes a network of a MATPOWER case's text, or of the name of one that comes with
-// the library.
+// gpc_network makes a network of a file, of a text, or of the name of one that comes with the library. The name's ending is
+// that of the format (package formats).
 //
 //export gpc_network
 func gpc_network(opt *C.char, out *C.uintptr_t, err **C.char) C.int32_t {
@@ -86,10 +90,17 @@ func gpc_network(opt *C.char, out *C.uintptr_t, err **C.char) C.int32_t {
 		}
 		var c *matpower.Case
 		var err error
-		if o.Text == "" {
+		switch {
+		case o.File:
+			var f *os.File
+			if f, err = os.Open(o.Name); err == nil {
+				c, err = formats.Read(o.Name, f)
+				err = cmp.Or(err, f.Close())
+			}
+		case o.Text == "":
 			c, err = cases.Read(o.Name)
-		} else {
-			c, err = matpower.Read(o.Name, strings.NewReader(o.Text))
+		default:
+			c, err = formats.Read(o.Name, strings.NewReader(o.Text))
 		}
 		if err != nil {
 			return gpc.BadInput(err)
@@ -167,7 +178,7 @@ func gpc_network_about(h C.uintptr_t, out **C.char, err **C.char) C.int32_t {
 		}
 		return answer(out, map[string]any{
 			"name": n.Name, "base_mva": n.BaseMVA, "bus": n.BusID, "bus_row": n.BusRow, "gen_row": n.GenRow, "gen_bus": ids(n.GenBus),
-			"branch_row": n.BranchRow, "bridge": n.Bridges(), "from": ids(n.From), "to": ids(n.To), "reference": ids(n.References), "isa": isa, "lanes": lanes,
+			"ramp_10": scaled(n.Ramp, n.BaseMVA), "bus_name": n.BusName, "gen_name": n.GenName, "branch_name": n.BranchName, "notes": n.Notes(), "branch_row": n.BranchRow, "bridge": n.Bridges(), "from": ids(n.From), "to": ids(n.To), "reference": ids(n.References), "isa": isa, "lanes": lanes,
 		})
 	})
 }
@@ -179,37 +190,41 @@ func gpc_network_about(h C.uintptr_t, out **C.char, err **C.char) C.int32_t {
 func gpc_network_case(h C.uintptr_t, bus, gen, branch, cost unsafe.Pointer, out **C.char, err **C.char) C.int32_t {
 	return onHandle(h, err, func(y *optima) error {
 		c := y.c
-		if bus != nil {
-			rows := unsafe.Slice((*float64)(bus), 13*len(c.Bus))
-			for i, b := range c.Bus {
-				copy(rows[13*i:], []float64{float64(b.ID), float64(b.Type), b.Pd, b.Qd, b.Gs, b.Bs, float64(b.Area), b.Vm, b.Va, b.BaseKV, float64(b.Zone), b.VMax, b.VMin})
+		fill := func(dst unsafe.Pointer, rows [][]float64, width int) {
+			if dst == nil {
+				return
+			}
+			for i, row := range rows {
+				copy(unsafe.Slice((*float64)(dst), width*len(rows))[width*i:], row[:width])
 			}
 		}
-		polynomial := true
+		m, quadratic, costs := c.Matrices(), true, make([][]float64, len(c.Gen))
+		fill(bus, m[0].Rows, 13)
+		fill(gen, m[1].Rows, 10)
+		fill(branch, m[2].Rows, 13)
 		for i, g := range c.Gen {
-			status := 0.0
-			if g.InService {
-				status = 1
+			costs[i] = make([]float64, 3)
+			k := g.Cost.Coefficients
+			if len(k) <= 3 {
+				copy(costs[i][3-len(k):], k)
 			}
-			if gen != nil {
-				copy(unsafe.Slice((*float64)(gen), 10*len(c.Gen))[10*i:], []float64{float64(g.Bus), g.Pg, g.Qg, g.QMax, g.QMin, g.Vg, g.MBase, status, g.PMax, g.PMin})
-			}
-			if k := g.Cost.Coefficients; cost != nil && len(k) <= 3 {
-				copy(unsafe.Slice((*float64)(cost), 3*len(c.Gen))[3*i+3-len(k):], k)
-			}
-			polynomial = polynomial && g.Cost.Model == matpower.Polynomial && len(g.Cost.Coefficients) <= 3
+			quadratic = quadratic && g.Cost.Model == matpower.Polynomial && len(k) <= 3
 		}
-		if branch != nil {
-			rows := unsafe.Slice((*float64)(branch), 13*len(c.Branch))
-			for i, b := range c.Branch {
-				status := 0.0
-				if b.InService {
-					status = 1
-				}
-				copy(rows[13*i:], []float64{float64(b.From), float64(b.To), b.R, b.X, b.B, b.RateA, b.RateB, b.RateC, b.Tap, b.ShiftDeg, status, b.AngMin, b.AngMax})
-			}
+		fill(cost, costs, 3)
+		return answer(out, map[string]any{"buses": len(c.Bus), "gens": len(c.Gen), "branches": len(c.Branch), "quadratic": quadratic})
+	})
+}
+
+// gpc_network_text answers the whole case as a MATPOWER case file of a function name.
+//
+//export gpc_network_text
+func gpc_network_text(h C.uintptr_t, name *C.char, out **C.char, err **C.char) C.int32_t {
+	return onHandle(h, err, func(y *optima) error {
+		var text strings.Builder
+		if err := matpower.Write(&text, matpower.FunctionName(C.GoString(name)), y.c.Name, y.c); err != nil {
+			return gpc.BadInput(err)
 		}
-		return answer(out, map[string]any{"buses": len(c.Bus), "gens": len(c.Gen), "branches": len(c.Branch), "quadratic": polynomial})
+		return answer(out, text.String())
 	})
 }
 
@@ -254,12 +269,17 @@ func gpc_network_solve(h C.uintptr_t, opt *C.char, n C.int64_t, pd unsafe.Pointe
 	out **C.char, cancel C.uintptr_t, err **C.char) C.int32_t {
 	return onHandle(h, err, func(y *optima) error {
 		var o struct {
-			Chains int `json:"chains"`
+			Chains int                `json:"chains"`
+			Linear bool               `json:"linear"` // of the DC model
+			Soft   map[string]float64 `json:"soft"`   // prices of soft limits
+			// Previous are powers by unit, MW, which change by no more than units' ramps (MW) allow; null for any.
+			Previous []float64 `json:"previous"`
+			Ramp     []float64 `json:"ramp"`
 		}
 		if err := options(opt, &o); err != nil {
 			return err
 		}
-		if y.noOptimum != nil {
+		if y.noOptimum != nil && !o.Linear {
 			return gpc.BadInput(y.noOptimum)
 		}
 		count := int(n)
@@ -293,6 +313,15 @@ func gpc_network_solve(h C.uintptr_t, opt *C.char, n C.int64_t, pd unsafe.Pointe
 		problems, err := y.problems(count, load, outages)
 		if err != nil {
 			return err
+		}
+		for k := range problems {
+			problems[k].Previous, problems[k].Ramp = scaled(o.Previous, 1/y.n.BaseMVA), scaled(o.Ramp, 1/y.n.BaseMVA)
+		}
+		if len(o.Soft) > 0 {
+			return y.solveSoft(r, problems, o.Soft, unsafe.Slice((*unsafe.Pointer)(dst), intoArrays), out)
+		}
+		if o.Linear {
+			return y.solveLinear(r, problems, unsafe.Slice((*unsafe.Pointer)(dst), intoArrays), out)
 		}
 		return y.solve(r, problems, o.Chains, unsafe.Slice((*unsafe.Pointer)(dst), intoArrays), out)
 	})
@@ -342,7 +371,17 @@ func (y *optima) solve(r *run, problems []acopf.Problem, chains int, dst []unsaf
 			if results[k].Status == acopf.Optimal {
 				optimal++
 			}
-			y.write(start+k, &part[k], &results[k], flows, dst)
+			if results[k].Status != acopf.Optimal {
+				y.write(start+k, &results[k], nil, nil, dst)
+				continue
+			}
+			m := y.s.LimitMultipliers(&part[k], &results[k])
+			y.n.BranchFlows(&y.n.Admittance, results[k].Vm, results[k].Va, flows)
+			for _, b := range part[k].Out.Branches {
+				flows.Pf[b], flows.Qf[b] = 0, 0
+				flows.Pt[b], flows.Qt[b] = 0, 0
+			}
+			y.write(start+k, &results[k], &m, flows, dst)
 		}
 		r.progress(start+len(part), len(problems))
 	}
@@ -364,7 +403,7 @@ func (y *optima) part(r *run, part []acopf.Problem, results []acopf.Result, chai
 }
 
 // write puts one result in row k of the caller's arrays, in MATPOWER's units; NaN without an optimum.
-func (y *optima) write(k int, pr *acopf.Problem, r *acopf.Result, flows *network.Flows, dst []unsafe.Pointer) {
+func (y *optima) write(k int, r *acopf.Result, optimum *acopf.LimitMultipliers, flows *network.Flows, dst []unsafe.Pointer) {
 	n := y.n
 	integer := func(i int, v int32) {
 		if dst[i] != nil {
@@ -389,18 +428,11 @@ func (y *optima) write(k int, pr *acopf.Problem, r *acopf.Result, flows *network
 	var m acopf.LimitMultipliers
 	nb, ng, nl := n.Buses(), n.Gens(), n.Branches()
 	base := n.BaseMVA
-	f, one := *flows, acopf.Result{}
+	f, one := network.Flows{}, acopf.Result{}
 	var objective, mismatch []float64
-	if r.Status == acopf.Optimal {
-		m, one = y.s.LimitMultipliers(pr, r), *r
+	if optimum != nil {
+		m, one, f = *optimum, *r, *flows
 		objective, mismatch = []float64{r.Objective}, []float64{r.KKT.Mismatch}
-		n.BranchFlows(&n.Admittance, r.Vm, r.Va, &f)
-		for _, b := range pr.Out.Branches {
-			f.Pf[b], f.Qf[b] = 0, 0
-			f.Pt[b], f.Qt[b] = 0, 0
-		}
-	} else {
-		f = network.Flows{}
 	}
 	row(intoObjective, objective, 1, 1)
 	row(intoMismatch, mismatch, 1, 1)

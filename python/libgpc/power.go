@@ -46,10 +46,11 @@ func gpc_grid_flow(h C.uintptr_t, opt *C.char, voltages unsafe.Pointer, buses C.
 			return wrongf("voltages has %d rows, want %d", int64(buses), g.Buses())
 		}
 		var o struct {
-			GivenStart    bool    `json:"given"`
-			EnforceQ      bool    `json:"enforce_q"`
-			Tolerance     float64 `json:"tolerance"`
-			MaxIterations int     `json:"max_iterations"`
+			GivenStart    bool      `json:"given"`
+			EnforceQ      bool      `json:"enforce_q"`
+			Tolerance     float64   `json:"tolerance"`
+			MaxIterations int       `json:"max_iterations"`
+			Shares        []float64 `json:"shares"` // of the balance, by unit; null leaves it to the reference
 		}
 		if err := options(opt, &o); err != nil {
 			return err
@@ -58,7 +59,11 @@ func gpc_grid_flow(h C.uintptr_t, opt *C.char, voltages unsafe.Pointer, buses C.
 		if err != nil {
 			return err
 		}
-		sol, reason, err := g.PowerFlow(r, o.GivenStart, powerflow.Options{EnforceQ: o.EnforceQ, Tolerance: o.Tolerance, MaxIterations: o.MaxIterations})
+		flow := powerflow.Options{EnforceQ: o.EnforceQ, Tolerance: o.Tolerance, MaxIterations: o.MaxIterations}
+		if o.Shares != nil {
+			flow.Slack = &powerflow.Slack{Shares: o.Shares, Unlimited: true}
+		}
+		sol, reason, err := g.PowerFlow(r, o.GivenStart, flow)
 		if err != nil {
 			if r.Err() != nil {
 				return err

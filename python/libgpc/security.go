@@ -25,6 +25,8 @@ import (
 type flowOptions struct {
 	EnforceQ      bool    `json:"enforce_q"`
 	Flat          bool    `json:"flat"`
+	Linear        bool    `json:"linear"`        // of the DC model
+	Participation string  `json:"participation"` // how units share the balance; "" leaves it to the reference
 	Tolerance     float64 `json:"tolerance"`
 	MaxIterations int     `json:"max_iterations"`
 }
@@ -97,7 +99,7 @@ func scaled(v []float64, factor float64) []float64 {
 //
 //export gpc_network_flow
 func gpc_network_flow(h C.uintptr_t, opt *C.char, pd unsafe.Pointer, pds C.int64_t, qd unsafe.Pointer, qds C.int64_t,
-	pg unsafe.Pointer, pgs C.int64_t, vm unsafe.Pointer, vms C.int64_t, va unsafe.Pointer, vas C.int64_t,
+	pg unsafe.Pointer, pgs C.int64_t, vm unsafe.Pointer, vms C.int64_t, va unsafe.Pointer, vas C.int64_t, shares unsafe.Pointer, units C.int64_t,
 	out **C.char, cancel C.uintptr_t, err **C.char) C.int32_t {
 	return onHandle(h, err, func(y *optima) error {
 		var o flowOptions
@@ -112,17 +114,34 @@ func gpc_network_flow(h C.uintptr_t, opt *C.char, pd unsafe.Pointer, pds C.int64
 		nb, ng := y.n.Buses(), y.n.Gens()
 		loads, reactive := viewed[float64](&v, "pd", pd, pds, nb), viewed[float64](&v, "qd", qd, qds, nb)
 		power, magnitude, angle := viewed[float64](&v, "pg", pg, pgs, ng), viewed[float64](&v, "vm", vm, vms, nb), viewed[float64](&v, "va", va, vas, nb)
+		factors := viewed[float64](&v, "participation", shares, units, ng)
 		n, pr, err := y.flowProblem(o, v, loads, reactive, power, magnitude, angle)
 		if err != nil {
 			return gpc.BadInput(err)
 		}
+		if _, err := y.slack(&pr, o.Participation, factors); err != nil {
+			return err
+		}
 		pr.Context = r
-		flow, _, err := results.Flow(n, pr)
+		var flow *results.PowerFlow
+		if o.Linear {
+			flow, _, err = results.LinearFlow(n, override(pr.Pd, n.Pd), override(pr.Pg, n.Pg0))
+		} else {
+			flow, _, err = results.Flow(n, pr)
+		}
 		if err != nil {
 			return refusedUnless(r, err)
 		}
 		return answer(out, flow)
 	})
+}
+
+// override are values that are given, or the network's.
+func override(values, network []float64) []float64 {
+	if values != nil {
+		return values
+	}
+	return network
 }
 
 // refusedUnless is an error of what the caller gave, unless the run was ended.
@@ -133,6 +152,18 @@ func refusedUnless(r *run, err error) error {
 	return gpc.BadInput(err)
 }
 
+// slack lets units share the balance of a power flow, by a word or by factors, which it returns: nil for range and headroom.
+func (y *optima) slack(pr *results.FlowProblem, word string, factors []float64) (_ []float64, err error) {
+	if factors == nil && word == "" {
+		return nil, nil
+	}
+	if word != "headroom" {
+		factors, err = participation(y.n, word, factors)
+	}
+	pr.Slack = results.NewSlack(y.n, word == "headroom", factors)
+	return factors, err
+}
+
 // participation are factors by unit that are given, or those of a word of the command line.
 func participation(n *network.Network, word string, factors []float64) ([]float64, error) {
 	if factors != nil {
@@ -140,7 +171,7 @@ func participation(n *network.Network, word string, factors []float64) ([]float6
 	}
 	out, ok := secure.NamedParticipation(n, word)
 	if !ok {
-		return nil, wrongf("participation %q: want range, pmax, equal or an array of %d factors", word, n.Gens())
+		return nil, wrongf("participation %q: want range, pmax, equal, in power flows headroom, or an array of %d factors", word, n.Gens())
 	}
 	return out, nil
 }
@@ -157,9 +188,8 @@ func gpc_network_outages(h C.uintptr_t, opt *C.char, pd unsafe.Pointer, pds C.in
 		var o struct {
 			flowOptions
 			outageOptions
-			Emergency     float64 `json:"emergency"`
-			Band          float64 `json:"voltage_band"`
-			Participation string  `json:"participation"`
+			Emergency float64 `json:"emergency"`
+			Band      float64 `json:"voltage_band"`
 		}
 		if err := options(opt, &o); err != nil {
 			return err
@@ -181,17 +211,20 @@ func gpc_network_outages(h C.uintptr_t, opt *C.char, pd unsafe.Pointer, pds C.in
 			if !o.EnforceQ {
 				return wrongf("participation needs enforce_q: units that share missing power are held within their reactive limits")
 			}
-			if limits.Participation, err = participation(y.n, o.Participation, factors); err != nil {
-				return err
-			}
 		}
 		n, pr, err := y.flowProblem(o.flowOptions, v, loads, reactive, power, magnitude, angle)
 		if err != nil {
 			return gpc.BadInput(err)
 		}
-		list, _, err := o.list(n)
-		if err != nil {
+		if limits.Participation, err = y.slack(&pr, o.Participation, factors); err != nil {
 			return err
+		}
+		list, word := secure.Named(n, o.Outages)
+		if !word {
+			if list, limits.Groups, err = results.ReadOutages(n, o.Name, strings.NewReader(o.Lines)); err != nil {
+				return gpc.BadInput(err)
+			}
+			limits.Case = y.c
 		}
 		pr.Context = r
 		flows, err := results.After(r, n, pr, limits, list)

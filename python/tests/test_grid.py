@@ -124,7 +124,7 @@ def test_a_prompt_shows_results_in_a_line():
     assert repr(s) == "Scenarios(3 of 30 buses; load 170.28 to 567.6 MW; 1 with a branch out)"
     r = grid.opf(n, s)
     assert repr(r).startswith("Optima(2 optimal, 1 infeasible; objective ") and repr(r).endswith("30 buses, 6 units, 41 branches)")
-    assert "objective" not in repr(grid.opf(n, 3 * n.pd)) and repr(grid.opf(n)) == "Optima(1 optimal; objective 576.892 $/h; 30 buses, 6 units, 41 branches)"
+    assert "objective" not in repr(grid.opf(n, 3 * n.pd)) and repr(grid.opf(n)).startswith("Optima(1 optimal; objective 576.892 $/h; 30 buses, 6 units, 41 branches)\nbus")
 
 
 def test_what_is_refused(tmp_path):
@@ -144,9 +144,9 @@ def test_what_is_refused(tmp_path):
         (lambda: grid.network({**powermodels(n), "dcline": {"1": {"br_status": 1}}}), "dcline 1 of PowerModels' data has no f_bus"),
         (lambda: grid.network({**tables(n), "dcline": np.ones((1, 17))}), "loss1 is 1"),
         (lambda: grid.network({**tables(n), "softlims": np.ones((1, 3))}), "softlims: no table that gpc uses"),
-        (lambda: grid.network("nowhere.m"), "nowhere.m cannot be read: No such file"),
-        (lambda: grid.network(__file__ + "/x.json"), "x.json cannot be read"),
-        (lambda: grid.network(broken), "is not JSON"),
+        (lambda: grid.network("nowhere.m"), "nowhere.m does not exist"),
+        (lambda: grid.network(__file__ + "/x.json"), "x.json"),
+        (lambda: grid.network(broken), "broken.json:1: .*JSON"),
     ):
         with pytest.raises(gpc.InputError, match=says):
             f()
@@ -200,7 +200,7 @@ def test_a_power_flow_is_that_of_the_command(command):
     np.testing.assert_array_equal(r.vm, [b["vm"] for b in want["bus"]])
     np.testing.assert_array_equal(r.pt, [b["pt_mw"] for b in want["branch"]])
     assert r.converged and r.loss == want["loss_mw"] and [v["limit"] for v in r.violations] == [v["limit"] for v in want["violations"]]
-    assert repr(r) == "Flow(converged; loss 43.6411 MW, 3 limits broken; 39 buses, 10 units, 46 branches)"
+    assert repr(r).startswith("Flow(converged; loss 43.6411 MW, 3 limits broken; 39 buses, 10 units, 46 branches)\nbus")
     far = grid.pf(n, 5 * n.pd)
     assert not far.converged and "mismatch" in far.reason and np.isnan(far.vm).all() and far.vm.shape == (39,) and "not converged" in repr(far)
     held = grid.pf("case118", enforce_q=True)
@@ -417,3 +417,134 @@ def test_dc_lines_of_every_way_in():
     assert dear.pg[0, 3] == pytest.approx(0, abs=1e-4) and dear.objective[0] > r.objective[0]
     flow = grid.pf({**tables, "dcline": [line]})
     assert flow.pg[3:] == pytest.approx([-10, 9.8]) and flow.vm[5] == pytest.approx(1.02)
+
+
+def test_files_of_other_programs(tmp_path):
+    path = tmp_path / "two.raw"
+    path.write_text("0,100,33 /\n\n\n1,'NORTH',230,3,1,1,1,1.02,0\n2,'SOUTH',230,1,1,1,1,1,0\n0/\n2,'1',1,1,1,50,10\n0/\n0/\n1,'A',0,0\n0/\n1,2,'1',0.01,0.1,0\n0/\nQ\n")
+    n = grid.network(path)
+    assert n.bus_name.tolist() == ["NORTH", "SOUTH"] and n.gen_name.tolist() == ["1-A"] and n.branch_name.tolist() == ["1-2-1"] and n.notes == []
+    assert grid.pf(n).converged
+    n.save(tmp_path / "two.m")
+    again = grid.network(tmp_path / "two.m")
+    assert again.name == "two" and again.bus_name.tolist() == n.bus_name.tolist() and np.array_equal(grid.pf(again).vm, grid.pf(n).vm)
+    path.write_text(path.read_text().replace("0.1,0", "0.x,0"))
+    with pytest.raises(gpc.InputError, match=r"two\.raw:12: field 5"):
+        grid.network(path)
+
+
+def test_units_share_the_balance():
+    n = grid.network("case118")
+    base = n.gen_table[:, 1]
+    for participation in ("range", "pmax", "equal", "headroom", np.arange(len(base)) + 1.0):
+        f = grid.pf(n, 1.03 * n.pd, participation=participation)
+        weight = {"range": n.gen_table[:, 8] - n.gen_table[:, 9], "pmax": n.gen_table[:, 8], "equal": np.ones(len(base)), "headroom": n.gen_table[:, 8] - base}.get(
+            participation if isinstance(participation, str) else "", participation)
+        moved = f.pg - base
+        inside = f.pg < n.gen_table[:, 8] - 1e-6
+        assert f.converged and moved.sum() > 50
+        assert np.allclose((moved / weight)[inside], (moved / weight)[inside][0], rtol=1e-5)
+    shared = grid.outages(n, "units", 1.03 * n.pd, enforce_q=True, participation="headroom")
+    alone = grid.outages(n, "units", 1.03 * n.pd, enforce_q=True)
+    assert shared.secure.sum() > alone.secure.sum()
+    with pytest.raises(gpc.InputError, match="headroom"):
+        grid.pf(n, participation="most")
+
+
+def test_pandapower_shares_the_same_balance():
+    pp = pytest.importorskip("pandapower")
+    import pandapower.networks as networks
+
+    import gpc.pandapower as gp
+
+    for case in (networks.case9, networks.case39, networks.case118):
+        nets = [case(), case()]
+        for net in nets:
+            net.load.p_mw *= 1.03
+            net.ext_grid["slack_weight"], net.gen["slack_weight"] = 1.0, np.linspace(0, 2, len(net.gen))
+        pp.runpp(nets[0], distributed_slack=True, tolerance_mva=1e-8)
+        gp.runpp(nets[1], distributed_slack=True, tolerance_mva=1e-8)
+        for table in ("res_gen", "res_ext_grid", "res_bus", "res_line"):
+            assert np.allclose(nets[0][table], nets[1][table], atol=1e-5, equal_nan=True)
+
+
+def test_why_there_is_no_optimum():
+    n = grid.network("case9")
+    o = grid.opf(n, np.stack([n.pd, 3 * n.pd]))
+    why = o.why()
+    assert why.status == "optimal" and why.shortfall > 100 and o.why(1).cost == why.cost
+    assert {"pmax", "rating", "vmax"} <= set(why.limits["limit"]) and "pmax at unit 1 at bus 1" in repr(why)
+    # With these limits wider by what the relaxation says there is an optimum, and with less there is none.
+    for share, status in ((1.001, 1), (0.9, 2)):
+        case = {"baseMVA": n.base_mva, "bus": n.bus_table.copy(), "gen": n.gen_table.copy(), "branch": n.branch_table.copy(), "gencost": np.array([[2, 0, 0, 3, *c] for c in n.cost_table])}
+        for v in why.limits:
+            if v["limit"] == "pmax":
+                case["gen"][v["gen"] - 1, 8] += share * v["by"]
+            elif v["limit"] == "rating":
+                case["branch"][v["branch"] - 1, 5] += share * v["by"]
+            elif v["limit"] == "vmax":
+                case["bus"][v["bus"] - 1, 11] += share * v["by"]
+        wider = grid.network(case)
+        assert grid.opf(wider, 3 * wider.pd).status[0] == status
+    assert len(grid.least_relaxation(n).limits) == 0
+    with pytest.raises(gpc.InputError, match="every scenario has an optimum"):
+        grid.opf(n).why()
+    assert o.why().frame().limit.tolist() == why.limits["limit"].tolist()
+
+
+def test_why_pandapower_has_no_optimum():
+    pytest.importorskip("pandapower")
+    import pandapower.networks as networks
+
+    import gpc.pandapower as gp
+
+    net = networks.case9()
+    net.load.p_mw *= 3
+    net.line.name = [f"L{k}" for k in range(len(net.line))]
+    with pytest.raises(gp.OPFNotConverged, match="pmax of ext_grid 0 by 1") as caught:
+        gp.runopp(net)
+    limits = caught.value.relaxation
+    assert set(limits.element) == {"ext_grid", "gen", "line", "bus"} and limits[limits.element == "line"].name.tolist()[0] == "L0"
+    line = limits[limits.element == "line"].iloc[0]
+    assert line.bound == pytest.approx(250) and line.value - line.bound == pytest.approx(line.by)
+
+
+def test_soft_limits_give_at_their_price():
+    n = grid.network("case9")
+    o = grid.opf(n, np.stack([n.pd, 2.3 * n.pd]), soft={"rating": 1000, "voltage": 1e6, "generation": 5000})
+    hard = grid.opf(n)
+    assert o.status.tolist() == [1, 1] and abs(o.objective[0] - hard.objective[0]) < 1e-4 and len(o.soft[0]) == 0
+    assert abs(o.objective[1] - 22904.31383 - 66325.119) < 0.02  # IPOPT's, by casadi
+    assert o.soft[1]["limit"].tolist() == ["rating", "rating"] and abs(o.soft[1]["by"].sum() * 1000 - (66325.119)) < 2 * 66325.119
+    with pytest.raises(gpc.InputError, match="no soft limit"):
+        grid.opf(n, soft={"flow": 1})
+
+
+def test_outages_of_several_elements():
+    n = grid.network("case39")
+    o = grid.outages(n, ["branch 3", "branch 4, branch 8", "yard: bus 16", "unit 5, branch 13"])
+    assert sorted(o.labels) == ["", "branch 4, branch 8", "unit 5, branch 13", "yard"] and o.labels[0] == "yard"  # it loses load
+    i = o.labels.index("yard")
+    assert o.lost_load[i] >= 329 and o.outages[i]["outage"] == "group" and o.branch_out[i] == -1
+    case = {"baseMVA": n.base_mva, "bus": n.bus_table, "gen": n.gen_table, "branch": n.branch_table.copy()}
+    case["branch"][[3, 7], 10] = 0
+    want = grid.pf(case).violations
+    got = o.of(o.labels.index("branch 4, branch 8"))
+    assert len(got) and all(any(w["limit"] == v["limit"] and w["branch"] == v["branch"] and w["bus"] == v["bus"] and abs(w["by"] - v["by"]) < 1e-4 for w in want) for v in got if not v["branch"])
+    assert "yard" in repr(o) and o.frames()["outages"].labels.tolist() == o.labels
+
+
+def test_corrective_dispatch_within_ramps():
+    n = grid.network("case118")
+    before, out = grid.opf(n, 0.9 * n.pd), 7
+    both = grid.opf(n, np.stack([0.9 * n.pd, 0.9 * n.pd]), branch_out=[out, -1])
+    moved = np.abs(both.pg[0] - before.pg[0]).max()
+    assert both.optimal.all() and moved > 50 and abs(both.objective[1] - before.objective[0]) < 1e-3
+    costs = []
+    for share in (0.95, 0.5):
+        tight = grid.opf(n, 0.9 * n.pd, branch_out=[out], previous=before.pg[0], ramp=np.full(len(n.gen_bus), share * moved))
+        assert tight.optimal[0] and abs(np.abs(tight.pg[0] - before.pg[0]).max() - share * moved) < 1e-3 * moved
+        costs.append(tight.objective[0])
+    assert both.objective[0] < costs[0] < costs[1]
+    with pytest.raises(gpc.InputError, match="no ramps"):
+        grid.opf(n, previous=before.pg[0])

@@ -277,7 +277,6 @@ with_dependent_load = elements(lambda net: pp.create_load(net, 1, p_mw=1, const_
     ("runopp", with_svc, {}, "svc 0"),
     ("runpp", with_dependent_load, {}, "load 1: .*depend"),
     ("runpp", congested, {"algorithm": "bfsw"}, "algorithm"),
-    ("runpp", congested, {"distributed_slack": True}, "distributed_slack"),
     ("runpp", congested, {"tdpf": True}, "tdpf"),
     ("runpp", congested, {"init": "sideways"}, "sideways"),
     ("runopp", congested, {"OPF_FLOW_LIM": 1}, "OPF_FLOW_LIM"),

@@ -1,0 +1,40 @@
+package acopf_test
+
+import (
+	"context"
+	"math"
+	"testing"
+
+	"github.com/gpc-engine/gpc/grid/acopf"
+	"github.com/gpc-engine/gpc/grid/networktest"
+)
+
+// Soft limits cost what IPOPT 3.14 finds for the same problem in casadi, with a variable for what each limit gives; where
+// none has to give, the optimum is that of hard limits, and hard limits stay hard.
+func TestSoftLimits(t *testing.T) {
+	n := networktest.Load(t, "case9")
+	solve := func(factor float64, soft acopf.SoftLimits) (*acopf.Result, *acopf.LimitMultipliers, *acopf.Relaxation) {
+		pd, qd := n.Loads(factor)
+		r, err := acopf.SolveSoft(context.Background(), n, pd, qd, acopf.Options{}, soft)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &r.Result, r.Limits, &r.Gives
+	}
+	soft := acopf.SoftLimits{Rating: 1e5, Voltage: 1e6, Generation: 5e5}
+	for factor, want := range map[float64]struct{ cost, soft float64 }{1: {5296.68620, 0}, 2: {17005.27598, 0}, 2.3: {22904.31383, 66325.119}, 2.5: {26141.62893, 251939.830}} {
+		r, _, x := solve(factor, soft)
+		if r.Status != acopf.Optimal || math.Abs(r.J[2]-want.cost) > 1e-4 || math.Abs(x.Cost-want.soft) > 0.02 || math.Abs(r.Objective-r.J[2]-x.Cost) > 1e-9 {
+			t.Errorf("load %g: %s, %v and %v, want %v", factor, r.Status, r.J[2], x.Cost, want)
+		}
+	}
+	if _, m, x := solve(2.3, soft); !(x.Flow[0] > 0.35 && x.Flow[1] == 0) || m.PMax[2] < 1e5 {
+		t.Errorf("ratings give %v, multipliers %v", x.Flow, m.PMax)
+	}
+	if r, _, _ := solve(3, acopf.SoftLimits{Rating: 1e5, Voltage: 1e6}); r.Status != acopf.Infeasible {
+		t.Errorf("hard limits of units: %s", r.Status)
+	}
+	if _, err := acopf.SolveSoft(context.Background(), n, nil, nil, acopf.Options{}, acopf.SoftLimits{Rating: -1}); err == nil {
+		t.Error("a price below 0 was taken")
+	}
+}

@@ -1,0 +1,245 @@
+package formats_test
+
+import (
+	"errors"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/gpc-engine/gpc/grid/formats"
+	"github.com/gpc-engine/gpc/grid/matpower"
+	"github.com/gpc-engine/gpc/grid/matpower/cases"
+	"github.com/gpc-engine/gpc/grid/network"
+	"github.com/gpc-engine/gpc/grid/powerflow"
+	"github.com/gpc-engine/gpc/internal/testing/require"
+)
+
+func file(t testing.TB, name string) string {
+	return string(require.Get(os.ReadFile("testdata/" + name))(t))
+}
+
+func read(t *testing.T, name, text string) *matpower.Case {
+	t.Helper()
+	return require.Get(formats.Read(name, strings.NewReader(text)))(t)
+}
+
+func solve(t *testing.T, c *matpower.Case) *powerflow.Solution {
+	t.Helper()
+	s := require.Get(powerflow.New(require.Get(network.New(c))(t)))(t)
+	sol := s.NewSolution()
+	require.OK(t, s.Solve(powerflow.Input{}, powerflow.Options{}, sol))
+	if !sol.Converged() {
+		t.Fatal(s.Reason(sol))
+	}
+	return sol
+}
+
+// newer rewrites a file of version 33 in the fields of version 34 or 35.
+func newer(text, version string) string {
+	text = strings.Replace(text, "100.00, 33", "100.00, "+version, 1)
+	text = strings.Replace(text, "FIGURE 2.18\n", "FIGURE 2.18\nGENERAL, THRSHZ=0.0001\n0 / END OF SYSTEM-WIDE DATA, BEGIN BUS DATA\n@! I,'NAME',BASKV\n", 1)
+	section, lines := "", []string{}
+	for _, line := range strings.Split(text, "\n") {
+		if _, next, ok := strings.Cut(line, "BEGIN "); ok {
+			if section = next; strings.HasPrefix(next, "TRANSFORMER") {
+				lines = append(lines, "0 / END OF BRANCH DATA, BEGIN SYSTEM SWITCHING DEVICE DATA")
+			}
+		}
+		f := strings.Split(line, ",")
+		switch {
+		case strings.HasPrefix(section, "BRANCH") && len(f) > 13:
+			ratings := append(slices.Clone(f[6:9]), slices.Repeat([]string{""}, 9)...)
+			f = slices.Concat(f[:6], []string{"'LINE " + f[0] + "'"}, ratings, f[9:])
+		case strings.HasPrefix(section, "TRANSFORMER") && len(f) == 6:
+			f = append(f, slices.Repeat([]string{"0"}, 9)...)
+		case strings.HasPrefix(section, "GENERATOR") && len(f) > 13 && version == "35":
+			f = slices.Insert(f, 8, "0")
+		case strings.HasPrefix(section, "SWITCHED SHUNT") && len(f) > 9 && version == "35":
+			f = slices.Insert(slices.Insert(f, 7, "0"), 1, "'1'")
+		}
+		lines = append(lines, strings.Join(f, ","))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// The nine-bus network of every version has the voltages of the book (Anderson and Fouad, figure 2.19), and those of a
+// MATPOWER file with the same impedances.
+func TestRAWHasThePublishedSolution(t *testing.T) {
+	raw := file(t, "wscc9.raw")
+	blanks := strings.Replace(raw, "7 8 '1' 8.5D-3 0.0720 0.1490 250 250 250 0 0 0 0 1 1 0 /", "7,8,'1',0.0085,0.0720,0.1490,250,250,250,0,0,0,0,1,1,0 /", 1)
+	for version, text := range map[string]string{"33": raw, "34": newer(blanks, "34"), "35": newer(blanks, "35")} {
+		c := read(t, "wscc9.raw", text)
+		if len(c.Bus) != 9 || len(c.Gen) != 3 || len(c.Branch) != 10 || c.Name != "wscc9" || c.Bus[4].Name != "STATION A" || c.Branch[7].Name != "T1" {
+			t.Fatalf("version %s: %d buses, %d units, %d branches, %q, %q", version, len(c.Bus), len(c.Gen), len(c.Branch), c.Bus[4].Name, c.Branch[7].Name)
+		}
+		if b := c.Branch[1]; b.To != 6 || b.RateA != 250 || c.Bus[0].VMax != 1.05 || c.Bus[4].Pd != 125 || c.Bus[4].Bs != 5 || c.Bus[7].Bs != 0 || c.Gen[2].MBase != 128 {
+			t.Errorf("version %s: %+v, %+v", version, b, c.Bus)
+		}
+		sol := solve(t, c)
+		for b, want := range []struct{ vm, va float64 }{{1.04, 0}, {1.025, 9.3}, {1.025, 4.7}, {1.026, -2.2}, {0.996, -4.0}, {1.013, -3.7}, {1.026, 3.7}, {1.016, 0.7}, {1.032, 2.0}} {
+			if math.Abs(sol.Vm[b]-want.vm) > 6e-4 || math.Abs(sol.Va[b]*180/math.Pi-want.va) > 0.06 {
+				t.Errorf("version %s, bus %d: %.4f pu at %.2f°, want %.3f at %.1f", version, b+1, sol.Vm[b], sol.Va[b]*180/math.Pi, want.vm, want.va)
+			}
+		}
+		if math.Abs(100*sol.Pg[0]-71.641) > 1e-3 || math.Abs(100*sol.Qg[0]-27.046) > 1e-3 {
+			t.Errorf("version %s: unit 1 gives %.4f MW and %.4f MVAr", version, 100*sol.Pg[0], 100*sol.Qg[0])
+		}
+	}
+	// Version 30 has shunts in the record of a bus, and no section for them.
+	old := strings.Replace(raw, "100.00, 33", "100.00, 30", 1)
+	head, body, _ := strings.Cut(old, "0 / END OF BUS DATA")
+	for i := 1; i <= 9; i++ {
+		for _, kind := range []string{",1,", ",2,", ",3,"} {
+			head = strings.Replace(head, kind+"1,1,1,", kind+"0,0,1,1,", 1)
+		}
+	}
+	shunts := strings.Index(body, "8,'1',1,0.0,7.0")
+	gens := strings.Index(body, "1,'1',71.641")
+	body = strings.Replace(body[:shunts], "FIXED SHUNT", "GENERATOR", 1) + body[gens:strings.Index(body, "0 / END OF AREA")]
+	c := read(t, "wscc9.raw", head+"0 / END OF BUS DATA"+body+"Q\n")
+	if sol := solve(t, c); math.Abs(c.Bus[7].Bs) > 0 || math.Abs(100*sol.Qg[0]-27.046) > 1e-3 {
+		t.Errorf("version 30: %+v, %v", c.Bus, sol.Qg)
+	}
+}
+
+// Transformers off nominal, with a phase shift, three windings, magnetising losses and a table of factors, by the circuit.
+func TestRAWTransformers(t *testing.T) {
+	head := "0,100,33 /\n\n\n1,'A',230,3,1,1,1,1.02,0\n2,'B',115,1,1,1,1,1,0\n3,'C',13.8,1,1,1,1,1,0\n0/\n0/\n0/\n1,'1',0,0\n0/\n0/\n"
+	two := read(t, "two.raw", head+"1,2,0,'1',2,3,2,200000,0.01,2,'T',1\n400000,0.10,50\n241.5,225,30,100\n118,115\n1,3,0,'1',1,1,1,0,0,2,'U',1,,\n0,0.1,100\n1,0,0,90,,,0,0,1.1,0.9,1.1,0.9,33,7\n1.05,0\n0 /\n0/\n0/\n0/\n7,0.9,0.8,1.1,1.6\n0/\nQ\n")
+	b := two.Branch[0]
+	r := 400000 / 50e6 * 2 * math.Pow(225.0/230, 2)
+	x := math.Sqrt(0.01-math.Pow(400000/50e6, 2)) * 2 * math.Pow(225.0/230, 2)
+	tap2 := math.Pow(118.0/115, 2)
+	near := func(name string, got, want float64) {
+		t.Helper()
+		if math.Abs(got-want) > 1e-12 {
+			t.Errorf("%s: %v, want %v", name, got, want)
+		}
+	}
+	near("tap", b.Tap, 241.5/230/(118.0/115))
+	near("r", b.R, r*tap2)
+	near("x", b.X, x*tap2)
+	near("shift", b.ShiftDeg, 30)
+	near("no-load loss", two.Bus[0].Gs, 0.2*math.Pow(230.0/225, 2))
+	near("excitation", two.Bus[0].Bs, -math.Sqrt(0.25-0.04)*math.Pow(230.0/225, 2))
+	near("corrected x", two.Branch[1].X, 0.1*1.2*1.05*1.05)
+	three := read(t, "three.raw", strings.TrimSuffix(head, "0/\n")+"1,3,'1',0,0.1,0\n0/\n1,2,3,'1',1,2,1,0.001,-0.002,2,'W',3\n0.01,0.10,50,0.02,0.20,40,0.03,0.30,30,1.01,-3\n1.02,0,0,100\n1,0,-30,80\n0.98,0,0,60\n0 /\nQ\n")
+	z12, z23, z31 := 0.10*2, 0.20*2.5, 0.30/0.3
+	for i, want := range []float64{(z12 + z31 - z23) / 2, (z12 + z23 - z31) / 2, (z31 + z23 - z12) / 2} {
+		near("arm", three.Branch[i+1].X, want)
+		near("resistance of the arm", three.Branch[i+1].R, want/10)
+	}
+	if s := three.Bus[3]; s.ID != 4 || s.Vm != 1.01 || s.Va != -3 || s.Name != "W star" || three.Branch[1].Tap != 1.02 || three.Branch[2].ShiftDeg != -30 || three.Branch[3].InService || !three.Branch[2].InService {
+		t.Errorf("%+v, %+v", s, three.Branch)
+	}
+	near("shunt", three.Bus[0].Bs, -0.2)
+}
+
+// A DC line is a load at its rectifier and a generation at its inverter; converters with their losses by hand.
+func TestRAWDCLines(t *testing.T) {
+	head := "0,100,33 /\n\n\n1,'A',230,3,1,1,1,1,0\n2,'B',230,2,1,1,1,1,0\n0/\n0/\n0/\n1,'1',0,0\n2,'1',0,0\n0/\n1,2,'1',0.01,0.1,0\n0/\n0/\n0/\n"
+	c := read(t, "dc.raw", head+"'DC',1,5,400,500,0,0,0,'I'\n1,2,20,10,0,4,230,1,1,1.1,0.9,0.01\n2,2,20,10,0,4,230,1,1,1.1,0.9,0.01\n0/\n'V',1,0.71\n1,2,2,-209,0.95,100,0.1,50,400,1200,0.1,100,-110\n2,1,1,100,0.99,90,0.15,40,350,1200,0.15,150,-140\n0/\nQ\n")
+	current := (-500 + math.Sqrt(500*500+4*5*400)) / 10
+	// An inverter of 2 bridges: the overlap's angles by the equations of the converter.
+	dc := 500.0 / 2
+	cosα := (dc + 3/math.Pi*4*current) * math.Pi / (3 * math.Sqrt2 * 230)
+	cosβ := cosα - math.Sqrt2*4*current/230
+	fundamental := (cosα + cosβ) / 2
+	if math.Abs(c.Bus[0].Pd-609) > 1e-9 || math.Abs(c.Bus[1].Pd+500*current) > 1e-9 {
+		t.Errorf("%+v, %v kA", c.Bus, current)
+	}
+	if q, rough := c.Bus[1].Qd, 500*current*math.Sqrt(1-fundamental*fundamental)/fundamental; math.Abs(q/rough-1) > 0.03 {
+		t.Errorf("%v MVAr, about %v", q, rough)
+	}
+	// PSS/E's own solution of this line gives 205.29 MW at the inverter, and 68.69 MVAr go with 209 MW.
+	if g := c.Gen[2]; len(c.Gen) != 3 || g.Bus != 2 || math.Abs(g.Pg-205.29) > 0.02 || g.Vg != 0.99 || g.QMin != -140 || math.Abs(c.Bus[0].Qd-c.Bus[1].Qd*400/(500*current)-68.69) > 10 {
+		t.Errorf("%+v", c.Gen)
+	}
+	if text := strings.Join(c.Notes, " "); !strings.Contains(text, "DC lines are loads") {
+		t.Errorf("notes %q", text)
+	}
+}
+
+// Faults of files, with their lines.
+func TestFaultsHaveTheirLines(t *testing.T) {
+	raw := file(t, "wscc9.raw")
+	cdf := file(t, "three.cdf")
+	for _, f := range []struct {
+		name, text string
+		line       int
+		reason     string
+	}{
+		{"a.raw", strings.Replace(raw, "2,'1',163.0", "22,'1',163.0", 1), 24, "no bus 22"},
+		{"a.raw", strings.Replace(raw, "8,9,'1',0.0119", "8,9,'1',0.01l9", 1), 32, `field 4 is "0.01l9"`},
+		{"a.raw", strings.Replace(raw, "100.00, 33", "100.00, 22", 1), 1, "version 22"},
+		{"a.raw", strings.Replace(raw, "'GEN 2'", "'GEN 2", 1), 5, "not closed"},
+		{"a.raw", strings.Replace(raw, "1.0,230.0\n2,7", "1.0,230.0\n2,77", 1), 39, "no bus 77"},
+		{"a.raw", strings.Replace(raw, "0 / END OF FACTS", "1,5,0,1\n0 / END OF FACTS", 1), 57, "facts 1"},
+		{"a.raw", strings.Replace(raw, "'T2',1", "'T2',1\nx", 1), 40, `field 1 is "x"`},
+		{"a.raw", "0,100,33\n", 1, "three"},
+		{"a.cdf", strings.Replace(cdf, "1.060", "1.x60", 1), 3, `columns 28 to 33 are "1.x60"`},
+		{"a.cdf", strings.Replace(cdf, "END OF DATA", "", 1), 1, "END OF DATA"},
+		{"a.json", "{\n\n\"baseMVA\": x}", 3, "invalid character"},
+		{"a.mat", "MATLAB", 0, "128"},
+	} {
+		_, err := formats.Read(f.name, strings.NewReader(f.text))
+		var e *matpower.Error
+		if !errors.As(err, &e) || e.Line != f.line || !strings.Contains(e.Reason, f.reason) || e.Name != f.name {
+			t.Errorf("%v, want line %d and %q", err, f.line, f.reason)
+		}
+	}
+}
+
+// A Common Data Format file, in the columns of the format.
+func TestCDF(t *testing.T) {
+	c := read(t, "three.cdf", file(t, "three.cdf"))
+	want := []matpower.Bus{
+		{ID: 1, Name: "First    HV", Type: 3, Area: 1, Zone: 1, Vm: 1.06, BaseKV: 132, VMax: 1.06, VMin: 0.94, Line: 3},
+		{ID: 2, Name: "Second   HV", Type: 2, Area: 1, Zone: 1, Vm: 1.045, Va: -4.98, Pd: 21.7, Qd: 12.7, BaseKV: 132, VMax: 1.06, VMin: 0.94, Line: 4},
+		{ID: 3, Name: "Third    LV", Type: 1, Area: 1, Zone: 2, Vm: 1.01, Va: -12.72, Pd: 94.2, Qd: 19, Bs: 19, VMax: 1.06, VMin: 0.94, Line: 5},
+	}
+	if c.BaseMVA != 100 || !slices.Equal(c.Bus, want) {
+		t.Errorf("%v\n%+v, want\n%+v", c.BaseMVA, c.Bus, want)
+	}
+	if g := c.Gen; len(g) != 2 || g[0].Pg != 232.4 || g[0].Qg != -16.9 || g[1].QMax != 50 || g[1].QMin != -40 || g[1].Vg != 1.045 {
+		t.Errorf("%+v", g)
+	}
+	if b := c.Branch; len(b) != 2 || b[0].X != 0.05917 || b[0].B != 0.0528 || b[1].Tap != 0.978 || b[1].ShiftDeg != -30 || b[1].RateA != 120 {
+		t.Errorf("%+v", b)
+	}
+	solve(t, c)
+}
+
+// A case that MATLAB's format holds is that of the text, with names; so is PowerModels' of one bus.
+func TestBinaryCase(t *testing.T) {
+	c, want := read(t, "case9.mat", file(t, "case9.mat")), require.Get(cases.Read("case9"))(t)
+	got, text := solve(t, c), solve(t, want)
+	if !slices.Equal(got.Vm, text.Vm) || c.Name != "case9" || c.Bus[8].Name != "Bus 9" || !slices.Equal(c.Gen[1].Cost.Coefficients, want.Gen[1].Cost.Coefficients) {
+		t.Errorf("%q, %+v", c.Name, c)
+	}
+	one := read(t, "one.json", `{"baseMVA": 50, "per_unit": true, "bus": {"4": {"bus_i": 4, "bus_type": 3, "vmin": 0.9, "vmax": 1.1, "name": "N"}}, "load": {"1": {"load_bus": 4, "pd": 0.5, "qd": 0.1, "status": true}},
+		"gen": {"1": {"gen_bus": 4, "pmax": 2, "model": 2, "cost": [100, 200, 3]}}, "branch": {}}`)
+	if g := one.Gen[0]; one.Bus[0].Pd != 25 || one.Bus[0].Name != "N" || g.PMax != 100 || !slices.Equal(g.Cost.Coefficients, []float64{0.04, 4, 3}) {
+		t.Errorf("%+v, %+v", one.Bus, g)
+	}
+}
+
+// FuzzRead: no file of any format ends the program, and what is read is a case.
+func FuzzRead(f *testing.F) {
+	f.Add(0, []byte(file(f, "wscc9.raw")))
+	f.Add(1, []byte(file(f, "three.cdf")))
+	f.Add(2, []byte(file(f, "case9.mat")))
+	f.Add(3, []byte(`{"baseMVA": 100, "per_unit": true, "bus": {"1": {"bus_i": 1, "bus_type": 3}}, "gen": {"1": {"gen_bus": 1, "cost": [1, 2]}}, "branch": {}}`))
+	f.Fuzz(func(t *testing.T, kind int, text []byte) {
+		c, err := formats.Read("x"+[]string{".raw", ".cdf", ".mat", ".json"}[kind&3], strings.NewReader(string(text)))
+		var e *matpower.Error
+		if err != nil && !errors.As(err, &e) {
+			t.Fatalf("no error of a file: %v", err)
+		}
+		if err == nil {
+			require.OK(t, c.Check())
+		}
+	})
+}

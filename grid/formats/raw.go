@@ -1,0 +1,631 @@
+package formats
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gpc-engine/gpc/grid/matpower"
+)
+
+// rawRecord is a line of a RAW file: fields between commas or blanks. A field that is left out is "".
+type rawRecord struct {
+	line   int
+	fields []string
+}
+
+// newRecord splits a line up to its comment, which is returned too.
+func newRecord(line int, text string) (r rawRecord, comment string) {
+	r.line = line
+	separated := true // whether a comma or nothing stands before
+	for i := 0; i < len(text); {
+		switch ch := text[i]; {
+		case ch == ' ' || ch == '\t' || ch == '\r':
+			i++
+		case ch == '/':
+			return r, text[i+1:]
+		case ch == ',':
+			if separated {
+				r.fields = append(r.fields, "")
+			}
+			separated = true
+			i++
+		case ch == '\'' || ch == '"':
+			end := strings.IndexByte(text[i+1:], ch)
+			if end < 0 {
+				failf(line, "a text that is not closed: %s", text[i:])
+			}
+			r.fields = append(r.fields, strings.TrimSpace(text[i+1:i+1+end]))
+			separated = false
+			i += end + 2
+		default:
+			end := i
+			for end < len(text) && !strings.ContainsRune(" \t\r,/", rune(text[end])) {
+				end++
+			}
+			r.fields = append(r.fields, text[i:end])
+			separated = false
+			i = end
+		}
+	}
+	return r, ""
+}
+
+// text is a field; "" where it is left out.
+func (r rawRecord) text(i int) string {
+	if i < len(r.fields) {
+		return r.fields[i]
+	}
+	return ""
+}
+
+// number is a field, or the format's value where it is left out.
+func (r rawRecord) number(i int, missing float64) float64 {
+	text := r.text(i)
+	if text == "" {
+		return missing
+	}
+	v, err := strconv.ParseFloat(strings.NewReplacer("D", "e", "d", "e").Replace(text), 64)
+	if err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
+		failf(r.line, "field %d is %q: want a number", i+1, text)
+	}
+	return v
+}
+
+func (r rawRecord) integer(i, missing int) int {
+	v := r.number(i, float64(missing))
+	if v != math.Trunc(v) || math.Abs(v) > 1<<31 {
+		failf(r.line, "field %d is %g: want a whole number", i+1, v)
+	}
+	return int(v)
+}
+
+// rawCase is a RAW file that becomes a case.
+type rawCase struct {
+	c        *matpower.Case
+	version  int
+	bus      map[int]int
+	sections map[string][]rawRecord
+	tables   map[int][][2]float64 // of impedance correction: tap or angle, factor
+}
+
+// The sections of a file, by version, by words of the lines that end them.
+const (
+	rawOld    = "BUS|LOAD|GENERATOR|BRANCH|TRANSFORMER|AREA|TWO-TERMINAL DC|VOLTAGE SOURCE CONVERTER|SWITCHED SHUNT|IMPEDANCE CORRECTION|MULTI-TERMINAL DC|MULTI-SECTION LINE|ZONE|INTER-AREA TRANSFER|OWNER|FACTS"
+	rawMiddle = "BUS|LOAD|FIXED SHUNT|GENERATOR|BRANCH|TRANSFORMER|AREA|TWO-TERMINAL DC|VOLTAGE SOURCE CONVERTER|IMPEDANCE CORRECTION|MULTI-TERMINAL DC|MULTI-SECTION LINE|ZONE|INTER-AREA TRANSFER|OWNER|FACTS|SWITCHED SHUNT|GNE|INDUCTION MACHINE"
+	rawNew    = "SYSTEM-WIDE|BUS|LOAD|FIXED SHUNT|GENERATOR|BRANCH|SYSTEM SWITCHING DEVICE|TRANSFORMER|AREA|TWO-TERMINAL DC|VOLTAGE SOURCE CONVERTER|IMPEDANCE CORRECTION|MULTI-TERMINAL DC|MULTI-SECTION LINE|ZONE|INTER-AREA TRANSFER|OWNER|FACTS|SWITCHED SHUNT|GNE|INDUCTION MACHINE|SUBSTATION"
+)
+
+var (
+	rawBegin   = regexp.MustCompile(`(?i)BEGIN (.*?)(?: CONTROL DEVICE| DEVICE)? DATA`)
+	rawRelease = regexp.MustCompile(`(?i)PSS(?:/|\(TM\)|\(R\))E-?(\d+)`)
+)
+
+// readRAW reads a power flow case of PSS/E.
+func readRAW(_ string, text []byte) (*matpower.Case, error) {
+	y := &rawCase{c: &matpower.Case{}, bus: map[int]int{}, sections: map[string][]rawRecord{}, tables: map[int][][2]float64{}}
+	y.scan(strings.Split(string(text), "\n"))
+	y.buses()
+	y.loads()
+	y.shunts()
+	y.gens()
+	for _, r := range y.sections["IMPEDANCE CORRECTION"] {
+		y.correction(r)
+	}
+	y.branches()
+	y.transformers()
+	y.lines()
+	y.converters()
+	for _, s := range []struct {
+		name           string
+		status, fields int // the field of the status, and how many a record of its own has
+	}{{"MULTI-TERMINAL DC", 4, 8}, {"FACTS", 3, 4}, {"GNE", 99, 4}, {"INDUCTION MACHINE", 2, 4}} {
+		for _, r := range y.sections[s.name] {
+			if len(r.fields) >= s.fields && r.integer(s.status, 1) != 0 {
+				failf(r.line, "%s %s is in service, which a case cannot hold", strings.ToLower(s.name), r.text(0))
+			}
+		}
+	}
+	return y.c, nil
+}
+
+// scan splits the file into sections.
+func (y *rawCase) scan(lines []string) {
+	if len(lines) < 3 {
+		failf(1, "%d lines: a RAW file begins with three of identification", len(lines))
+	}
+	next := 0
+	record := func() (rawRecord, string) {
+		r, comment := newRecord(next+1, lines[next])
+		next++
+		return r, comment
+	}
+	for next < len(lines) && strings.HasPrefix(lines[next], "@!") {
+		next++
+	}
+	if len(lines)-next < 3 {
+		failf(next+1, "a RAW file begins with three lines of identification")
+	}
+	head, comment := record()
+	y.c.BaseMVA, y.version = head.number(1, 100), head.integer(2, 0)
+	if y.version == 0 {
+		if m := rawRelease.FindStringSubmatch(comment); m != nil {
+			y.version, _ = strconv.Atoi(m[1])
+		}
+	}
+	if head.integer(0, 0) != 0 {
+		failf(head.line, "IC is %s: a file of changes, and not of a whole case", head.text(0))
+	}
+	if y.version < 29 || y.version > 36 {
+		failf(head.line, "version %d of the RAW format: 30 to 35 can be read", y.version)
+	}
+	next += 2
+	order := rawMiddle
+	if y.version <= 30 {
+		order = rawOld
+	} else if y.version >= 34 {
+		order = rawNew
+	}
+	names, section := strings.Split(order, "|"), 0
+	for next < len(lines) && section < len(names) {
+		if strings.HasPrefix(lines[next], "@!") {
+			next++
+			continue
+		}
+		r, comment := record()
+		switch {
+		case len(r.fields) == 0:
+		case r.fields[0] == "Q" || r.fields[0] == "q":
+			return
+		case r.fields[0] == "0" && len(r.fields) == 1:
+			section++
+			if m := rawBegin.FindStringSubmatch(comment); m != nil {
+				name := strings.ToUpper(strings.TrimPrefix(strings.ToUpper(m[1]), "NON-TRANSFORMER "))
+				if k := slices.IndexFunc(names, func(n string) bool { return n == name || strings.HasPrefix(name, n+" ") }); k >= section {
+					section = k
+				}
+			}
+		default:
+			y.sections[names[section]] = append(y.sections[names[section]], r)
+		}
+	}
+}
+
+// busOf is the row of a bus, by its field.
+func (y *rawCase) busOf(r rawRecord, i int) *matpower.Bus {
+	id := r.integer(i, 0)
+	if id < 0 { // the metered end
+		id = -id
+	}
+	row, ok := y.bus[id]
+	if !ok {
+		failf(r.line, "there is no bus %d", id)
+	}
+	return &y.c.Bus[row]
+}
+
+func (y *rawCase) buses() {
+	for _, r := range y.sections["BUS"] {
+		b := matpower.Bus{ID: r.integer(0, 0), Name: r.text(1), BaseKV: r.number(2, 0), Type: matpower.BusType(r.integer(3, 1)), VMax: 1.1, VMin: 0.9, Line: r.line}
+		if y.version <= 30 {
+			b.Gs, b.Bs = r.number(4, 0), r.number(5, 0)
+			b.Area, b.Zone = r.integer(6, 1), r.integer(7, 1)
+			b.Vm, b.Va = r.number(8, 1), r.number(9, 0)
+		} else {
+			b.Area, b.Zone = r.integer(4, 1), r.integer(5, 1)
+			b.Vm, b.Va = r.number(7, 1), r.number(8, 0)
+			b.VMax, b.VMin = r.number(9, 1.1), r.number(10, 0.9)
+		}
+		y.bus[b.ID] = len(y.c.Bus)
+		y.c.Bus = append(y.c.Bus, b)
+	}
+}
+
+func (y *rawCase) loads() {
+	current := false
+	for _, r := range y.sections["LOAD"] {
+		b := y.busOf(r, 0)
+		if r.integer(2, 1) <= 0 {
+			continue
+		}
+		ip, iq := r.number(7, 0), r.number(8, 0)
+		current = current || ip != 0 || iq != 0
+		b.Pd += r.number(5, 0) + ip*b.Vm
+		b.Qd += r.number(6, 0) + iq*b.Vm
+		b.Gs += r.number(9, 0) // of constant admittance
+		b.Bs += r.number(10, 0)
+		if y.version >= 34 && r.number(16, 0) > 0 { // generation at the load
+			b.Pd -= r.number(14, 0)
+			b.Qd -= r.number(15, 0)
+		}
+	}
+	if current {
+		y.c.Notes = append(y.c.Notes, "loads of constant current are of constant power, that at the file's voltages")
+	}
+}
+
+func (y *rawCase) shunts() {
+	for _, r := range y.sections["FIXED SHUNT"] {
+		if b := y.busOf(r, 0); r.integer(2, 1) > 0 {
+			b.Gs += r.number(3, 0)
+			b.Bs += r.number(4, 0)
+		}
+	}
+	status, susceptance := -1, 7
+	if y.version >= 32 {
+		status, susceptance = 3, 9
+	}
+	if y.version >= 35 {
+		status, susceptance = 4, 11
+	}
+	for _, r := range y.sections["SWITCHED SHUNT"] {
+		if b := y.busOf(r, 0); status < 0 || r.integer(status, 1) > 0 {
+			b.Bs += r.number(susceptance, 0)
+		}
+	}
+	if len(y.sections["SWITCHED SHUNT"]) > 0 {
+		y.c.Notes = append(y.c.Notes, "switched shunts stay at their present susceptance")
+	}
+}
+
+func (y *rawCase) gens() {
+	remote := false
+	for _, r := range y.sections["GENERATOR"] {
+		b, shift := y.busOf(r, 0), 0
+		if y.version >= 35 {
+			shift = 1
+		}
+		g := matpower.Gen{Bus: b.ID, Name: fmt.Sprintf("%d-%s", b.ID, cmp.Or(r.text(1), "1")), Pg: r.number(2, 0), Qg: r.number(3, 0), QMax: r.number(4, 9999), QMin: r.number(5, -9999), Vg: r.number(6, 1),
+			MBase: r.number(8+shift, y.c.BaseMVA), InService: r.integer(14+shift, 1) > 0, PMax: r.number(16+shift, 9999), PMin: r.number(17+shift, -9999), Line: r.line}
+		if bus := r.integer(7, 0); bus != 0 && bus != b.ID {
+			g.Vg, remote = b.Vm, true
+		}
+		y.c.Gen = append(y.c.Gen, g)
+	}
+	if remote {
+		y.c.Notes = append(y.c.Notes, "units that regulate another bus hold the file's voltage at their own")
+	}
+}
+
+// correction reads a table of factors on a transformer's impedance.
+func (y *rawCase) correction(r rawRecord) {
+	width := 2
+	if y.version >= 34 {
+		width = 3
+	}
+	id := r.integer(0, 0)
+	for i := 1; i+1 < len(r.fields); i += width {
+		value, factor := r.number(i, 0), r.number(i+1, 0)
+		if value == 0 && factor == 0 {
+			break
+		}
+		y.tables[id] = append(y.tables[id], [2]float64{value, factor})
+	}
+}
+
+// factor interpolates a table of impedance correction; 0 is none.
+func (y *rawCase) factor(table int, value float64) float64 {
+	t := y.tables[table]
+	if len(t) == 0 {
+		return 1
+	}
+	k := 1
+	for k < len(t)-1 && value > t[k][0] {
+		k++
+	}
+	if len(t) == 1 || value <= t[0][0] {
+		return t[0][1]
+	}
+	if value >= t[k][0] {
+		return t[k][1]
+	}
+	return t[k-1][1] + (value-t[k-1][0])*(t[k][1]-t[k-1][1])/(t[k][0]-t[k-1][0])
+}
+
+// addBranch adds a branch with the ratings of a record from a field on.
+func (y *rawCase) addBranch(r rawRecord, b matpower.Branch, ratings int) {
+	b.RateA, b.RateB, b.RateC = r.number(ratings, 0), r.number(ratings+1, 0), r.number(ratings+2, 0)
+	b.AngMin, b.AngMax, b.Line = -360, 360, r.line
+	if b.R == 0 && b.X == 0 {
+		b.X = 1e-5 // of a star's arm without impedance
+	}
+	y.c.Branch = append(y.c.Branch, b)
+}
+
+func (y *rawCase) branches() {
+	ratings, shunts := 6, 9
+	if y.version >= 34 {
+		ratings, shunts = 7, 19
+	}
+	for _, r := range y.sections["BRANCH"] {
+		from, to := y.busOf(r, 0), y.busOf(r, 1)
+		b := matpower.Branch{From: from.ID, To: to.ID, R: r.number(3, 0), X: r.number(4, 0), B: r.number(5, 0), InService: r.integer(shunts+4, 1) > 0}
+		b.Name = fmt.Sprintf("%d-%d-%s", b.From, b.To, cmp.Or(r.text(2), "1"))
+		if y.version >= 34 {
+			b.Name = cmp.Or(r.text(6), b.Name)
+		}
+		if b.InService {
+			for i, bus := range []*matpower.Bus{from, to} {
+				bus.Gs += r.number(shunts+2*i, 0) * y.c.BaseMVA
+				bus.Bs += r.number(shunts+1+2*i, 0) * y.c.BaseMVA
+			}
+		}
+		y.addBranch(r, b, ratings)
+	}
+	for _, r := range y.sections["SYSTEM SWITCHING DEVICE"] {
+		b := matpower.Branch{From: y.busOf(r, 0).ID, To: y.busOf(r, 1).ID, X: r.number(3, 1e-4), InService: r.integer(16, 1) > 0}
+		b.Name = cmp.Or(r.text(20), fmt.Sprintf("%d-%d-%s", b.From, b.To, r.text(2)))
+		y.addBranch(r, b, 4)
+	}
+}
+
+// winding is one side of a transformer.
+type winding struct {
+	bus  *matpower.Bus
+	r    rawRecord
+	tap  float64 // pu of the bus
+	base float64 // nominal over the bus's voltage, squared
+}
+
+// transformers reads records of four lines, or of five with three windings.
+func (y *rawCase) transformers() {
+	records := y.sections["TRANSFORMER"]
+	for number := 1; len(records) > 0; number++ {
+		r, lines := records[0], 4
+		if r.integer(2, 0) != 0 {
+			lines = 5
+		}
+		if len(records) < lines {
+			failf(r.line, "a transformer of %d lines instead of %d", len(records), lines)
+		}
+		y.transformer(records[:lines], number)
+		records = records[lines:]
+	}
+}
+
+func (y *rawCase) transformer(records []rawRecord, number int) {
+	r, z := records[0], records[1]
+	cw, cz, cm := r.integer(4, 1), r.integer(5, 1), r.integer(6, 1)
+	for i, code := range []int{cw, cz, cm} {
+		if most := []int{3, 3, 2}[i]; code < 1 || code > most {
+			failf(r.line, "field %d is %d: want 1 to %d", i+5, code, most)
+		}
+	}
+	sides := make([]winding, len(records)-2)
+	for i := range sides {
+		w := winding{bus: y.busOf(r, i), r: records[2+i], base: 1}
+		nominal := w.r.number(1, 0)
+		kv := w.bus.BaseKV
+		if kv <= 0 && (cw == 2 || nominal != 0 && (cw == 3 || cz > 1)) {
+			failf(w.r.line, "bus %d has no base voltage", w.bus.ID)
+		}
+		if nominal == 0 {
+			nominal = kv
+		}
+		ratio := 1.0
+		if kv > 0 {
+			ratio = nominal / kv
+		}
+		if w.tap = w.r.number(0, 1); w.tap == 0 {
+			w.tap = 1
+		}
+		switch {
+		case cw == 2 && w.r.text(0) != "":
+			w.tap /= kv
+		case cw == 2:
+			w.tap = 1
+		case cw == 3:
+			w.tap *= ratio
+		}
+		if w.tap <= 0 {
+			failf(w.r.line, "a ratio of %g: want a positive one", w.tap)
+		}
+		if cz > 1 {
+			w.base = ratio * ratio
+		}
+		sides[i] = w
+	}
+	name := cmp.Or(r.text(10), fmt.Sprintf("%d-%d-%s", sides[0].bus.ID, sides[1].bus.ID, cmp.Or(r.text(3), "1")))
+	status := r.integer(11, 1)
+	if status > 0 {
+		y.magnetise(r, z, sides[0], cm)
+	}
+	if len(sides) == 2 {
+		re, im := y.impedance(z, 0, cz)
+		scale := sides[0].base * sides[1].tap * sides[1].tap * y.corrected(sides[0])
+		y.addBranch(sides[0].r, matpower.Branch{From: sides[0].bus.ID, To: sides[1].bus.ID, Name: name, R: re * scale, X: im * scale,
+			Tap: sides[0].tap / sides[1].tap, ShiftDeg: sides[0].r.number(2, 0), InService: status > 0}, 3)
+		return
+	}
+	var re, im [3]float64 // of windings 1–2, 2–3 and 3–1
+	for i := range re {
+		re[i], im[i] = y.impedance(z, 3*i, cz)
+	}
+	star := matpower.Bus{ID: y.c.Bus[0].ID, Name: fmt.Sprintf("%s star", name), Type: matpower.PQ, Vm: z.number(9, 1), Va: z.number(10, 0), BaseKV: 1, VMax: 1.1, VMin: 0.9,
+		Area: sides[0].bus.Area, Zone: sides[0].bus.Zone, Line: r.line}
+	for id := range y.bus {
+		star.ID = max(star.ID, id+1)
+	}
+	if status <= 0 {
+		star.Type = matpower.Isolated
+	}
+	for i, w := range sides {
+		j, k := i, (i+2)%3 // the pairs that winding i is in; the other is opposite
+		opposite := (i + 1) % 3
+		out := status == 0 || status > 1 && i == map[int]int{2: 1, 3: 2, 4: 0}[status]
+		scale := w.base * y.corrected(w) / 2
+		y.addBranch(w.r, matpower.Branch{From: w.bus.ID, To: star.ID, Name: fmt.Sprintf("%s/%d", name, i+1), R: scale * (re[j] + re[k] - re[opposite]), X: scale * (im[j] + im[k] - im[opposite]),
+			Tap: w.tap, ShiftDeg: w.r.number(2, 0), InService: !out && w.bus.Type != matpower.Isolated}, 3)
+	}
+	y.bus[star.ID] = len(y.c.Bus)
+	y.c.Bus = append(y.c.Bus, star)
+}
+
+// corrected is the factor on a winding's impedance by its table: of the ratio, or of the angle for one that shifts.
+func (y *rawCase) corrected(w winding) float64 {
+	table := 13
+	if y.version >= 34 {
+		table = 23
+	}
+	value := w.r.number(0, 1)
+	if math.Abs(w.r.number(6+table-13, 0)) == 3 {
+		value = w.r.number(2, 0)
+	}
+	return y.factor(w.r.integer(table, 0), value)
+}
+
+// impedance is that of a pair of windings in pu of the system's power and the windings' voltages.
+func (y *rawCase) impedance(z rawRecord, first, code int) (re, im float64) {
+	re, im = z.number(first, 0), z.number(first+1, 0)
+	power := z.number(first+2, y.c.BaseMVA)
+	if code == 1 {
+		return re, im
+	}
+	if power <= 0 {
+		failf(z.line, "a base of %g MVA: want a positive one", power)
+	}
+	if code == 3 { // load loss in W, and the magnitude
+		re /= 1e6 * power
+		im = math.Sqrt(max(im*im-re*re, 0))
+	}
+	return re * y.c.BaseMVA / power, im * y.c.BaseMVA / power
+}
+
+// magnetise adds the magnetising admittance to the bus of winding 1.
+func (y *rawCase) magnetise(r, z rawRecord, w winding, code int) {
+	g, b := r.number(7, 0), r.number(8, 0)
+	if code == 2 { // no-load loss in W, and the exciting current
+		g /= 1e6 * y.c.BaseMVA
+		current := b * z.number(2, y.c.BaseMVA) / y.c.BaseMVA
+		b = -math.Sqrt(max(current*current-g*g, 0))
+		if nominal := w.r.number(1, 0); nominal > 0 && w.bus.BaseKV > 0 {
+			ratio := w.bus.BaseKV / nominal
+			g, b = g*ratio*ratio, b*ratio*ratio
+		}
+	}
+	w.bus.Gs += g * y.c.BaseMVA
+	w.bus.Bs += b * y.c.BaseMVA
+}
+
+// tangent is the ratio of reactive to active power of a bridge by its voltages (kV), DC current (kA) and commutating
+// impedance (E. W. Kimbark, Direct Current Transmission, 1971). It is 0 where these contradict one another.
+func tangent(dc, current, ac, resistance, reactance float64) float64 {
+	cosα := (dc + current*(3/math.Pi*reactance+2*resistance)) * math.Pi / (3 * math.Sqrt2 * ac)
+	cosβ := cosα - math.Sqrt2*reactance*current/ac // at the end of the overlap
+	if !(cosα > 0 && cosα <= 1 && cosβ > -1) {
+		return 0
+	}
+	α, β := math.Acos(cosα), math.Acos(cosβ)
+	if β == α {
+		return math.Tan(α)
+	}
+	return (2*(β-α) + math.Sin(2*α) - math.Sin(2*β)) / (math.Cos(2*α) - math.Cos(2*β))
+}
+
+// lines turns two-terminal DC lines into loads at their ends, with the powers of their schedule.
+func (y *rawCase) lines() {
+	records := y.sections["TWO-TERMINAL DC"]
+	for ; len(records) > 0; records = records[3:] {
+		if len(records) < 3 {
+			failf(records[0].line, "a DC line of %d lines instead of 3", len(records))
+		}
+		r := records[0]
+		mode, resistance, setting := r.integer(1, 0), r.number(2, 0), r.number(3, 0)
+		voltage, compounding := r.number(4, 0), r.number(6, 0)
+		if mode == 0 {
+			continue
+		}
+		current := math.Abs(setting) / 1000 // kA
+		if mode == 1 {                      // of a power at the rectifier, or below 0 at the inverter
+			drop := resistance - compounding
+			if setting < 0 {
+				drop = -compounding
+			}
+			// (voltage + drop·current)·current is the power.
+			root := voltage*voltage + 4*drop*math.Abs(setting)
+			if root < 0 || voltage <= 0 {
+				failf(r.line, "DC line %s cannot carry %g MW at %g kV", r.text(0), setting, voltage)
+			}
+			current = 2 * math.Abs(setting) / (voltage + math.Sqrt(root))
+		}
+		inverter := voltage - compounding*current
+		for i, dc := range []float64{inverter + resistance*current, inverter} {
+			end := records[1+i]
+			bus := y.busOf(end, 0)
+			ac := bus.Vm * end.number(6, 0) * end.number(7, 1) / end.number(8, 1)
+			power, bridges := dc*current, max(end.number(1, 1), 1)
+			bus.Qd += power * tangent(dc/bridges, current, ac, end.number(4, 0), end.number(5, 0))
+			if i == 1 {
+				power = -power
+			}
+			bus.Pd += power
+		}
+	}
+	if len(y.sections["TWO-TERMINAL DC"]) > 0 {
+		y.c.Notes = append(y.c.Notes, "DC lines are loads at their ends, with the powers of their schedule")
+	}
+}
+
+// converters turns DC lines with voltage source converters into units at their ends. One has the power of its set-point, the
+// other what losses leave of it.
+func (y *rawCase) converters() {
+	records := y.sections["VOLTAGE SOURCE CONVERTER"]
+	for ; len(records) > 0; records = records[3:] {
+		if len(records) < 3 {
+			failf(records[0].line, "a DC line of %d lines instead of 3", len(records))
+		}
+		r := records[0]
+		power, voltage := -1, -1 // the records of the two converters
+		for i := 1; i <= 2; i++ {
+			switch records[i].integer(1, 0) {
+			case 1:
+				voltage = i
+			case 2:
+				power = i
+			}
+		}
+		if r.integer(1, 1) == 0 || records[1].integer(1, 0) == 0 || records[2].integer(1, 0) == 0 {
+			continue
+		}
+		if power < 0 || voltage < 0 {
+			failf(r.line, "DC line %s: want one converter with a voltage (TYPE 1) and one with a power (TYPE 2)", r.text(0))
+		}
+		set, kv := records[power].number(3, 0), records[voltage].number(3, 0)
+		if kv <= 0 {
+			failf(records[voltage].line, "a DC voltage of %g kV: want a positive one", kv)
+		}
+		current := 0.0
+		loss := func(i int) float64 { // MW
+			c := records[i]
+			return max(c.number(5, 0)+c.number(6, 0)*math.Abs(current)*1000, c.number(7, 0)) / 1000
+		}
+		for range 50 { // (kv − resistance·current)·current goes to the converter with the power, losses included
+			current = (set + loss(power)) / (kv - r.number(2, 0)*current)
+		}
+		for i := 1; i <= 2; i++ {
+			c, p := records[i], set
+			if i == voltage {
+				p = -kv*current - loss(voltage)
+			}
+			bus := y.busOf(c, 0)
+			g := matpower.Gen{Bus: bus.ID, Name: fmt.Sprintf("%s/%d", r.text(0), i), Pg: p, PMax: p, PMin: p, QMax: c.number(11, 9999), QMin: c.number(12, -9999), Vg: c.number(4, 1),
+				MBase: y.c.BaseMVA, InService: true, Line: c.line}
+			if c.integer(2, 1) == 2 { // of a power factor
+				g.Qg = p * math.Sqrt(1-g.Vg*g.Vg) / g.Vg
+				g.Vg, g.QMin, g.QMax = bus.Vm, g.Qg, g.Qg
+				if bus.Type != matpower.PQ { // whose other units hold the voltage
+					bus.Pd -= p
+					bus.Qd -= g.Qg
+					continue
+				}
+			} else if bus.Type == matpower.PQ {
+				bus.Type = matpower.PV
+			}
+			y.c.Gen = append(y.c.Gen, g)
+		}
+	}
+}

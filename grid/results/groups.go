@@ -1,0 +1,237 @@
+package results
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/gpc-engine/gpc/grid/matpower"
+	"github.com/gpc-engine/gpc/grid/network"
+	"github.com/gpc-engine/gpc/grid/powerflow"
+	"github.com/gpc-engine/gpc/grid/secure"
+)
+
+// Group is several elements that go out of service together. A busbar takes what is connected to it along, and its load.
+type Group struct {
+	Label                  string
+	Branches, Units, Buses []int // numbers in the network
+}
+
+// ReadOutages reads lines of outages: elements between commas, such as "branch 7", "unit 2", "bus 5" or a name of the case.
+// Before a colon a line may have a label. Lines of one branch or unit are outages of their own, the others are groups.
+func ReadOutages(n *network.Network, name string, source io.Reader) (list []secure.Outage, groups []Group, err error) {
+	listed := map[string]bool{}
+	err = secure.EachLine(name, source, func(line string) error {
+		g, err := parseGroup(n, line)
+		if err != nil {
+			return err
+		}
+		key := fmt.Sprint(g.Branches, g.Units, g.Buses)
+		switch {
+		case listed[key]:
+			return fmt.Errorf("%s is listed twice", g.Label)
+		case len(g.Branches) == 1 && len(g.Units)+len(g.Buses) == 0:
+			list = append(list, secure.Outage{Branch: g.Branches[0], Unit: -1})
+		case len(g.Units) == 1 && len(g.Branches)+len(g.Buses) == 0:
+			list = append(list, secure.Outage{Branch: -1, Unit: g.Units[0]})
+		default:
+			groups = append(groups, g)
+		}
+		listed[key] = true
+		return nil
+	})
+	if err == nil && len(list)+len(groups) == 0 {
+		err = fmt.Errorf("%s: no outage is listed", name)
+	}
+	return list, groups, err
+}
+
+// parseGroup parses one line.
+func parseGroup(n *network.Network, line string) (g Group, err error) {
+	label, rest, ok := strings.Cut(line, ":")
+	if !ok {
+		label, rest = line, line
+	}
+	g.Label = strings.TrimSpace(label)
+	for _, element := range strings.Split(rest, ",") {
+		element = strings.TrimSpace(element)
+		if k := slices.Index(n.BranchName, element); k >= 0 {
+			g.Branches = append(g.Branches, k)
+			continue
+		}
+		if k := slices.Index(n.GenName, element); k >= 0 {
+			g.Units = append(g.Units, k)
+			continue
+		}
+		if b := slices.Index(n.BusName, element); b >= 0 {
+			g.Buses = append(g.Buses, b)
+			continue
+		}
+		if number, found := strings.CutPrefix(element, "bus "); found {
+			b := slices.IndexFunc(n.BusID, func(id int) bool { return fmt.Sprint(id) == strings.TrimSpace(number) })
+			if b < 0 {
+				return g, fmt.Errorf("no bus in service is %s", number)
+			}
+			g.Buses = append(g.Buses, b)
+			continue
+		}
+		o, err := secure.ParseOutage(n, element)
+		if err != nil {
+			return g, fmt.Errorf("%w, bus NUMBER or a name of the case", err)
+		}
+		if o.Branch >= 0 {
+			g.Branches = append(g.Branches, o.Branch)
+		} else {
+			g.Units = append(g.Units, o.Unit)
+		}
+	}
+	for _, numbers := range []*[]int{&g.Branches, &g.Units, &g.Buses} {
+		slices.Sort(*numbers)
+		*numbers = slices.Compact(*numbers)
+	}
+	return g, nil
+}
+
+// limitKey is a limit without its values.
+type limitKey struct {
+	kind, end        string
+	bus, gen, branch int
+}
+
+func keyOf(l Limit) limitKey { return limitKey{l.Kind, l.End, l.Bus, l.Gen, l.Branch} }
+
+// solveGroups solves the power flow without each group, of a network made of what is left, from the base.
+func (y *securityRun) solveGroups(ctx context.Context, c *matpower.Case, opt powerflow.Options, emergency, band float64, groups []Group) error {
+	wide := func(n *network.Network) *network.Network {
+		copied := *n
+		copied.Rate, copied.VMin, copied.VMax = slices.Clone(n.Rate), slices.Clone(n.VMin), slices.Clone(n.VMax)
+		for k := range copied.Rate {
+			copied.Rate[k] *= emergency
+		}
+		for b := range copied.VMin {
+			copied.VMin[b] -= band
+			copied.VMax[b] += band
+		}
+		return &copied
+	}
+	before := map[limitKey]float64{}
+	for _, v := range NewPoint(wide(y.n), y.base.Vm, y.base.Va, y.base.Pg, y.base.Qg).Broken() {
+		before[keyOf(v.Limit)] = v.Excess
+	}
+	for i, g := range groups {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		r := AfterOutage{Outage: Outage{Kind: "group", Row: i + 1, Label: g.Label}, Islanded: []int{}, References: []int{}, Violations: []Broken{}}
+		rest := y.without(c, g, &r)
+		n, err := network.New(rest)
+		if err != nil {
+			r.Reason = err.Error()
+			y.out.Outages = append(y.out.Outages, r)
+			continue
+		}
+		carryAdmittances(n, y.n)
+		n = wide(n)
+		for _, m := range n.MovedReferences {
+			r.References = append(r.References, n.BusID[m.To])
+		}
+		flow, _, err := Flow(n, FlowProblem{Options: opt, Vm: n.Vm0, Va: n.Va0})
+		if err != nil {
+			return err
+		}
+		r.Converged, r.Iterations = flow.Converged, flow.Iterations
+		if !r.Converged {
+			r.Reason = flow.Reason
+			y.out.Outages = append(y.out.Outages, r)
+			continue
+		}
+		worst := 0.0
+		for _, v := range flow.Violations {
+			severity := v.Excess / max(math.Abs(v.Bound), 1)
+			more := minViolation
+			if v.Unit == "pu" {
+				severity = voltageSeverity * v.Excess
+			} else if more *= n.BaseMVA; v.Gen > 0 && before[keyOf(v.Limit)] > 0 {
+				more = minUnitChange * math.Abs(v.Bound)
+			}
+			if v.Excess > before[keyOf(v.Limit)]+more {
+				r.Violations, worst = append(r.Violations, v), max(worst, severity)
+			}
+		}
+		r.Severity = &worst
+		y.out.Outages = append(y.out.Outages, r)
+	}
+	return nil
+}
+
+// without is the case at the base without a group. Parts that are left without a reference get the bus with the most PMAX;
+// parts without a unit are out too, and r has what is lost.
+func (y *securityRun) without(c *matpower.Case, g Group, r *AfterOutage) *matpower.Case {
+	n, rest := y.n, *c
+	rest.Bus, rest.Gen, rest.Branch = slices.Clone(c.Bus), slices.Clone(c.Gen), slices.Clone(c.Branch)
+	opened := slices.Clone(g.Branches)
+	for k, start := range n.From {
+		if slices.Contains(g.Buses, start) || slices.Contains(g.Buses, n.To[k]) {
+			opened = append(opened, k)
+		}
+	}
+	for _, k := range g.Branches {
+		rest.Branch[n.BranchRow[k]].InService = false
+	}
+	island := n.Islands(opened...)
+	power, unit, referenced := make([]float64, n.Buses()), make([]int, n.Buses()), make([]bool, n.Buses())
+	for b := range unit {
+		unit[b] = -1
+		rest.Bus[n.BusRow[b]].Pd, rest.Bus[n.BusRow[b]].Qd = y.input.Pd[b]*n.BaseMVA, y.input.Qd[b]*n.BaseMVA
+		rest.Bus[n.BusRow[b]].Vm, rest.Bus[n.BusRow[b]].Va = y.base.Vm[b], Degrees(y.base.Va[b])
+		if n.Kind[b] == network.Slack && !slices.Contains(g.Buses, b) {
+			referenced[island[b]] = true
+		}
+	}
+	for i, b := range n.GenBus {
+		row := &rest.Gen[n.GenRow[i]]
+		row.Pg, row.Qg = y.base.Pg[i]*n.BaseMVA, y.base.Qg[i]*n.BaseMVA
+		if n.Kind[b] != network.PQ {
+			row.Vg = y.base.Vm[b]
+		}
+		if slices.Contains(g.Units, i) || slices.Contains(g.Buses, b) {
+			row.InService = false
+			continue
+		}
+		if part := island[b]; unit[part] < 0 || n.PMax[i] > power[part] {
+			unit[part], power[part] = b, n.PMax[i]
+		}
+	}
+	for b, part := range island {
+		if unit[part] >= 0 && !slices.Contains(g.Buses, b) {
+			if !referenced[part] && b == unit[part] {
+				rest.Bus[n.BusRow[b]].Type = matpower.Reference
+				r.References = append(r.References, n.BusID[b])
+			}
+			continue
+		}
+		rest.Bus[n.BusRow[b]].Type = matpower.Isolated
+		r.Islanded = append(r.Islanded, n.BusID[b])
+		r.LostMW += y.input.Pd[b] * n.BaseMVA
+		for i, bus := range n.GenBus {
+			if bus == b && !slices.Contains(g.Units, i) {
+				r.LostUnitsMW += y.base.Pg[i] * n.BaseMVA
+			}
+		}
+	}
+	return &rest
+}
+
+// carryAdmittances gives the branches of a network those of another of the same case.
+func carryAdmittances(n, source *network.Network) {
+	for k, row := range n.BranchRow {
+		j, _ := slices.BinarySearch(source.BranchRow, row)
+		parts := source.Admittance.Parts()
+		for i, part := range n.Admittance.Parts() {
+			part[k] = parts[i][j]
+		}
+	}
+}
