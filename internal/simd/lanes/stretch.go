@@ -32,15 +32,12 @@ func longest(o op, cols []Col, start, n int, gathered bool) (most, strides int) 
 			most = min(most, independent(uint32(cols[0][start]), uint32(c[min(start, len(c)-1)]), strides>>(q+1)&1 == 1, most))
 		}
 	}
-	for q, c := range cols {
-		if !gathered || len(c) == 1 {
-			continue
+	for i := start + 1; gathered && i < start+most; i++ {
+		for q, c := range cols {
+			if len(c) > 1 && c[i]-c[i-1] != Ref(strides>>q&1) {
+				return i - start, strides
+			}
 		}
-		stride, i := Ref(strides>>q&1), start+1
-		for i < start+most && c[i]-c[i-1] == stride {
-			i++
-		}
-		most = i - start
 	}
 	return most, strides
 }
