@@ -379,12 +379,19 @@ func (w *worker) refine() {
 	}
 }
 
+// nearOptimum is the largest KKT condition at the end of an attempt that is worth another from a feasible point.
+const nearOptimum = 1e-3
+
 // finish writes a lane's result and frees the lane. A failed attempt is followed by the next kind.
 func (w *worker) finish(l int, s Status) {
 	p, m, ln := w.plan, w.m, &w.lane[l]
 	restoring := ln.mode == restoring
 	ln.mode, ln.turn = idle, proceed
-	if ln.job.attempt < fromFile && ln.job.problem.Limit == 0 && (s == IterationLimit || s == Numerical) {
+	last := fromFile
+	if p.soft == 0 && !ln.job.problem.Feasible && !restoring && w.conditions(l).Max() < nearOptimum {
+		last = feasible
+	}
+	if ln.job.attempt < last && ln.job.problem.Limit == 0 && (s == IterationLimit || s == Numerical) {
 		ln.job.attempt++
 		ln.retry = true
 		ln.earlierIterations += ln.iteration

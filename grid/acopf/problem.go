@@ -200,7 +200,7 @@ func (r *Result) Reason() string {
 // Options of New. The zero value is the default throughout.
 type Options struct {
 	// MaxIterations bounds one attempt, its feasibility phase included; 0 is 150. A failed attempt is followed by
-	// the next start: warm, then flat, then the file's voltages and generation.
+	// the next start: warm, flat, the file's voltages and generation, the nearest feasible point.
 	MaxIterations int
 	// Threads of Solve; 0 is GOMAXPROCS.
 	Threads int

@@ -20,7 +20,7 @@ type Iterate struct {
 	Dual      float64
 }
 
-var attemptNames = [...]string{warm: "warm", flat: "flat", fromFile: "file"}
+var attemptNames = [...]string{warm: "warm", flat: "flat", fromFile: "file", feasible: "feasible"}
 
 // trace reports a lane's iterate.
 func (w *worker) trace(l int) {

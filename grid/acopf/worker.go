@@ -33,6 +33,7 @@ const (
 	warm     attempt = iota // Problem.Start
 	flat                    // the middle of the limits
 	fromFile                // the file's voltages and generation
+	feasible                // the middle of the limits, the feasibility phase first
 )
 
 // prediction is the state of a warm start from a near optimum. Its first step is a full affine one, across limits
@@ -276,7 +277,7 @@ func (w *worker) load(l int) bool {
 	ln.warmMultipliers, ln.restored = ln.job.attempt == warm && pr.Start.Multipliers != nil, p.soft > 0
 	ln.iteration = 0
 	ln.restart()
-	if pr.Feasible && ln.job.attempt == flat && p.soft == 0 {
+	if (pr.Feasible && ln.job.attempt == flat || ln.job.attempt == feasible) && p.soft == 0 {
 		ln.turn = restore
 	}
 	return ok
@@ -337,7 +338,7 @@ func (w *worker) startPoint(l int) {
 		m.Scatter(p.v[0], l, start.Vm)
 		m.Scatter(p.u[0], l, start.Pg)
 		m.Scatter(p.u[p.ng], l, start.Qg)
-	case flat:
+	case flat, feasible:
 		for i := range p.nb {
 			m.Set(p.th[i], l, p.startAngles[i])
 			m.Set(p.v[i], l, (m.Get(p.vLo[i], l)+m.Get(p.vHi[i], l))/2)
