@@ -5,7 +5,9 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -64,6 +66,7 @@ func (y *flowFlags) check(ctx context.Context) error {
 func PowerFlow(a *cli.App) *cobra.Command {
 	var y flowFlags
 	var files outputs
+	var controls string
 	cmd := &cobra.Command{
 		Use:     "pf FILE.m",
 		GroupID: cli.GroupNetworks,
@@ -97,7 +100,7 @@ Exit code 1 says that it does not converge.`,
 			if _, err := y.slack(n); err != nil {
 				return err
 			}
-			result, solved, err := runPowerFlow(c, n, y.opt, y.scale)
+			result, solved, err := runPowerFlow(c, n, y.opt, y.scale, controls)
 			if err != nil {
 				return gpc.BadInput(err)
 			}
@@ -111,6 +114,7 @@ Exit code 1 says that it does not converge.`,
 	}
 	y.flags(cmd.Flags())
 	cmd.Flags().StringVar(&y.participation, "participation", "", "units share the balance, within their limits of active power: "+slackWords+" (default: the reference takes it up)")
+	cmd.Flags().StringVar(&controls, "controls", "", "`FILE` of transformers, phase shifters and shunts that keep a band, in lines such as \"tap 8 bus 9 1.03 1.05 0.9 1.1 16\": row, bus, band, range and steps; \"shunt 9 bus 14 …\" in MVAr, \"shift 4 flow 20 30 -30 30\" in MW and degrees")
 	files.flags(cmd.Flags())
 	cmd.AddCommand(convertCommand(a), linearFlow(a), outagesCommand(a))
 	suggestCommand(cmd, map[string]string{"outages": "pf outages", "emergency": "pf outages", "voltage-band": "pf outages", "ptdf": "pf dc", "lodf": "pf dc"})
@@ -118,9 +122,27 @@ Exit code 1 says that it does not converge.`,
 }
 
 // runPowerFlow solves at the file's loads times a factor, and puts the solution in the case.
-func runPowerFlow(c *matpower.Case, n *network.Network, opt powerflow.Options, scale float64) (*results.PowerFlow, *matpower.Case, error) {
+func runPowerFlow(c *matpower.Case, n *network.Network, opt powerflow.Options, scale float64, controls string) (*results.PowerFlow, *matpower.Case, error) {
 	pr := results.FlowProblem{Options: opt}
 	pr.Pd, pr.Qd = n.Loads(scale)
+	if controls != "" {
+		f, err := os.Open(controls)
+		if err != nil {
+			return nil, nil, cli.BadInputf("--controls: %w", err)
+		}
+		defer f.Close()
+		list, err := results.ReadControls(n, controls, f)
+		if err != nil {
+			return nil, nil, cli.BadInputf("--controls: %w", err)
+		}
+		r, p, err := results.Regulate(n, pr, list)
+		if err != nil || !r.Converged {
+			return r, nil, err
+		}
+		solved := solvedCase(c, n, scale, p)
+		results.Put(solved, n, list)
+		return r, solved, nil
+	}
 	r, sol, err := results.Flow(n, pr)
 	if err != nil {
 		return nil, nil, err
@@ -151,6 +173,15 @@ func printPowerFlow(w io.Writer, r *results.PowerFlow) {
 		rows = append(rows, []string{strconv.Itoa(b.ID), b.Type, fmt.Sprintf("%.4f", b.Vm), fmt.Sprintf("%.3f", b.Va), fmt.Sprintf("%.2f", b.Pd), fmt.Sprintf("%.2f", b.Qd), b.Limit, b.Name})
 	}
 	printDispatch(w, &r.Dispatch, rows)
+	if len(r.Controls) > 0 {
+		rows := [][]string{{"control", "branch", "shunt at bus", "keeps bus", "from", "to", "value", "setting", "in the band"}}
+		for _, c := range r.Controls {
+			number := func(v int) string { return strings.TrimPrefix(strconv.Itoa(v), "0") }
+			rows = append(rows, []string{c.Kind, number(c.Branch), number(c.Shunt), number(c.Bus), fmt.Sprintf("%g", c.Low), fmt.Sprintf("%g", c.High), fmt.Sprintf("%.5g", c.Value), fmt.Sprintf("%.5g", c.Set), map[bool]string{true: "yes", false: "no"}[c.Keeps]})
+		}
+		fmt.Fprintln(w)
+		cli.Table(w, rows)
+	}
 	if len(r.Violations) > 0 {
 		fmt.Fprintln(w)
 		printBroken(w, "broken limit", r.Violations)

@@ -243,3 +243,27 @@ func TestParticipationInAPowerFlow(t *testing.T) {
 		t.Errorf("exit code %d: %s", code, log)
 	}
 }
+
+// --controls keeps bands, and --out has the settings.
+func TestControls(t *testing.T) {
+	dir := t.TempDir()
+	controls, solved := filepath.Join(dir, "controls"), filepath.Join(dir, "solved.m")
+	if err := os.WriteFile(controls, []byte("tap 9 bus 9 1.04 1.045 0.85 1.15\nshift 8 flow 32 33 -20 20 # MW\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	code, out, log := run("pf", "case14", "--controls", controls, "--out", solved)
+	if code != 0 || strings.Count(out, "yes") != 2 {
+		t.Fatalf("exit code %d: %s%s", code, out, log)
+	}
+	var r results.PowerFlow
+	code, out, log = run("pf", solved, "--json")
+	if err := json.Unmarshal([]byte(out), &r); err != nil || code != 0 {
+		t.Fatalf("exit code %d: %v, %s", code, err, log)
+	}
+	if v, f := r.Bus[8].Vm, r.Branch[7].Pf; v < 1.04-1e-5 || v > 1.045+1e-5 || f < 32-1e-3 || f > 33+1e-3 {
+		t.Errorf("%v pu and %v MW with the settings of --out", v, f)
+	}
+	if code, _, log := run("pf", "case14", "--controls", solved); code != 2 || !strings.Contains(log, "--controls") {
+		t.Errorf("exit code %d: %s", code, log)
+	}
+}

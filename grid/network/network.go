@@ -384,3 +384,23 @@ func (n *Network) fill(factors []float64, y *Admittance) {
 		y.Gtf[k], y.Btf[k] = -(g*c+b*s)/t, (g*s-b*c)/t
 	}
 }
+
+// Adjusted is the network with another ratio and phase shift (rad) of a branch, or with a shunt susceptance of a bus.
+func (n *Network) Adjusted(branch int, ratio, shift float64, bus int, susceptance float64) *Network {
+	m := *n
+	if branch >= 0 {
+		m.tap, m.cosφ, m.sinφ = slices.Clone(n.tap), slices.Clone(n.cosφ), slices.Clone(n.sinφ)
+		m.tap[branch] = ratio
+		m.sinφ[branch], m.cosφ[branch] = math.Sincos(shift)
+		m.Admittance = *NewAdmittance(n.Branches())
+		m.fill(nil, &m.Admittance)
+	}
+	if bus >= 0 {
+		m.Bs = slices.Clone(n.Bs)
+		m.Bs[bus] = susceptance
+	}
+	return &m
+}
+
+// Ratio is the off-nominal ratio of a branch.
+func (n *Network) Ratio(branch int) float64 { return n.tap[branch] }

@@ -23,7 +23,8 @@ type PowerFlow struct {
 	Switches   int       `json:"switches"`        // of units to a reactive limit
 	Bus        []FlowBus `json:"bus"`
 	Dispatch
-	Violations []Broken `json:"violations"` // limits of voltages, ratings and units that the solution breaks, the worst of each kind first
+	Controls   []Control `json:"controls,omitempty"` // with their settings, of a power flow with controls
+	Violations []Broken  `json:"violations"`         // limits of voltages, ratings and units that the solution breaks, the worst of each kind first
 }
 
 // FlowBus is a bus of a power flow.

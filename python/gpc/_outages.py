@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -110,6 +110,8 @@ class Flow(Tabled):
     """Limits that it breaks, of dtype BROKEN: a power flow keeps none by itself."""
     seconds: float
     """Of the solve, by the clock."""
+    controls: list[dict[str, Any]] = field(default_factory=list)
+    """Of a flow with controls: each with its setting, the value that it keeps, and whether it does."""
     _network: Network | None = None
 
     @classmethod
@@ -117,7 +119,7 @@ class Flow(Tabled):
         arrays: dict[str, Any] = {field: _column(a[table], key, sizes[i]) for i, table, field, key in _POINT}
         return cls(
             converged=a["converged"], reason=a["reason"], remark=a["remark"], iterations=a["iterations"], mismatch=_number(a["max_mismatch_pu"]), loss=_number(a["loss_mw"]),
-            violations=_records(a["violations"], BROKEN), seconds=a["wall_ms"] / 1e3, **arrays, _network=network,
+            violations=_records(a["violations"], BROKEN), seconds=a["wall_ms"] / 1e3, **arrays, controls=a.get("controls", []), _network=network,
         )
 
     def _of_network(self) -> Network:

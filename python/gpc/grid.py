@@ -343,7 +343,7 @@ Dispatch = Union["Optima", SecureOptima, tuple[Any, Any]]
 
 def pf(
     source: Any, loads: Any = None, *, dispatch: Dispatch | None = None, enforce_q: bool = False, flat: bool = False, tolerance: float = 1e-9, max_iterations: int = 30, dc: bool = False,
-    participation: str | Floats | None = None,
+    participation: str | Floats | None = None, controls: Iterable[str] | None = None,
 ) -> Flow:
     """The power flow of a network, as `gpc pf`.
 
@@ -354,11 +354,14 @@ def pf(
     reactive limits but at the reference, flat starts from 1 pu and angles that follow phase shifts, tolerance is the
     largest mismatch that counts as solved, pu. dc solves the linear model instead, as `gpc pf dc`. With participation units share
     the balance within their limits of active power, which otherwise the reference takes up: by "range", "pmax", "equal",
-    "headroom" (what PMAX or PMIN leaves), or factors [units].
+    "headroom" (what PMAX or PMIN leaves), or factors [units]. controls are lines of transformers, phase shifters and shunts that
+    keep a band, as in `gpc pf --controls`: "tap 8 bus 9 1.03 1.05 0.9 1.1 16"; Flow.controls has their settings.
     """
     n = _network(source)
     options: dict[str, Any] = {"linear": bool(dc), "enforce_q": bool(enforce_q), "flat": bool(flat), "tolerance": number(tolerance, "tolerance"), "max_iterations": _whole(max_iterations, "max_iterations")}
     options["participation"], shares = ("", None) if participation is None else _shares(n, participation)
+    if controls is not None:
+        options["controls"] = "\n".join([controls] if isinstance(controls, str) else controls)
     given = [*_point(n, loads, dispatch), shares]
     answer = ask(lib.gpc_network_flow, n.handle, text(options), *_passed(*given), long=True)
     return Flow._of(answer, _sizes(n), n)

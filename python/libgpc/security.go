@@ -27,6 +27,7 @@ type flowOptions struct {
 	Flat          bool    `json:"flat"`
 	Linear        bool    `json:"linear"`        // of the DC model
 	Participation string  `json:"participation"` // how units share the balance; "" leaves it to the reference
+	Controls      string  `json:"controls"`      // lines of them
 	Tolerance     float64 `json:"tolerance"`
 	MaxIterations int     `json:"max_iterations"`
 }
@@ -124,7 +125,15 @@ func gpc_network_flow(h C.uintptr_t, opt *C.char, pd unsafe.Pointer, pds C.int64
 		}
 		pr.Context = r
 		var flow *results.PowerFlow
-		if o.Linear {
+		var list []results.Control
+		if o.Controls != "" {
+			if list, err = results.ReadControls(n, "controls", strings.NewReader(o.Controls)); err != nil {
+				return gpc.BadInput(err)
+			}
+		}
+		if list != nil {
+			flow, _, err = results.Regulate(n, pr, list)
+		} else if o.Linear {
 			flow, _, err = results.LinearFlow(n, override(pr.Pd, n.Pd), override(pr.Pg, n.Pg0))
 		} else {
 			flow, _, err = results.Flow(n, pr)

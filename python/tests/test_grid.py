@@ -548,3 +548,16 @@ def test_corrective_dispatch_within_ramps():
     assert both.objective[0] < costs[0] < costs[1]
     with pytest.raises(gpc.InputError, match="no ramps"):
         grid.opf(n, previous=before.pg[0])
+
+
+def test_controls_keep_their_bands():
+    n = grid.network("case14")
+    lines = ["tap 9 bus 9 1.04 1.045 0.85 1.15 40", "shunt 14 bus 14 1.045 1.05 0 40", "shift 8 flow 32 33 -20 20"]
+    f = grid.pf(n, controls=lines)
+    assert f.converged and [c["control"] for c in f.controls] == ["tap", "shunt", "shift"] and 32 - 1e-3 < f.pf[7] < 33 + 1e-3 and 1.045 - 1e-5 < f.vm[13] < 1.05 + 1e-5
+    case = {"baseMVA": n.base_mva, "bus": n.bus_table.copy(), "gen": n.gen_table, "branch": n.branch_table.copy()}
+    case["branch"][8, 8], case["bus"][13, 5], case["branch"][7, 9] = (c["setting"] for c in f.controls)
+    assert np.allclose(grid.pf(case).vm, f.vm, atol=1e-8)
+    assert grid.pf(n).controls == []
+    with pytest.raises(gpc.InputError, match="line 1: no branch in service is 99"):
+        grid.pf(n, controls=["tap 99 bus 9 1 1 0.9 1.1"])

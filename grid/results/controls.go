@@ -1,0 +1,245 @@
+package results
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/gpc-engine/gpc/grid/matpower"
+	"github.com/gpc-engine/gpc/grid/network"
+	"github.com/gpc-engine/gpc/grid/secure"
+)
+
+// Control is equipment that keeps a voltage or a flow in a band: the ratio of a transformer, the shift of a phase shifter or a
+// switched shunt.
+type Control struct {
+	Kind   string  `json:"control"` // tap, shift or shunt
+	Branch int     `json:"branch"`  // row in `mpc.branch`, from 1; 0 for a shunt
+	Bus    int     `json:"bus"`     // number of the bus whose voltage is kept; 0 for a flow
+	Shunt  int     `json:"shunt"`   // number of the bus of a shunt; 0 else
+	Low    float64 `json:"low"`     // of the band: pu, or MW into the branch
+	High   float64 `json:"high"`
+	Min    float64 `json:"min"` // of the setting: a ratio, °, or MVAr at 1 pu
+	Max    float64 `json:"max"`
+	Steps  int     `json:"steps"`   // from min to max; 0 is continuous
+	Set    float64 `json:"setting"` // that was found
+	Value  float64 `json:"value"`   // what is kept, at the solution
+	Keeps  bool    `json:"keeps"`   // whether it is in the band
+
+	branch, bus, shunt int
+}
+
+// ReadControls reads lines such as "tap 8 bus 9 1.03 1.05 0.9 1.1 16": a transformer's row, the bus of a voltage with its band,
+// the range of the ratio and, if they count, the steps. "shunt 9 bus 14 …" is a shunt at bus 9, in MVAr, and
+// "shift 4 flow 20 30 -30 30" a phase shifter that keeps MW into its branch, by degrees.
+func ReadControls(n *network.Network, name string, source io.Reader) (list []Control, err error) {
+	row := func(text string, rows []int, first int, what string) (int, error) {
+		v, err := strconv.Atoi(text)
+		k := slices.Index(rows, v-first)
+		if err != nil || k < 0 {
+			return 0, fmt.Errorf("no %s in service is %s", what, text)
+		}
+		return k, nil
+	}
+	return list, secure.EachLine(name, source, func(line string) error {
+		words := strings.Fields(line)
+		c := Control{branch: -1, bus: -1, shunt: -1}
+		if len(words) < 7 || words[0] == "shift" != (words[2] == "flow") || words[0] != "shift" && words[2] != "bus" {
+			return fmt.Errorf("%.60q: want tap ROW bus NUMBER LOW HIGH MIN MAX [STEPS], shunt NUMBER bus … or shift ROW flow LOW HIGH MIN MAX [STEPS]", line)
+		}
+		c.Kind = words[0]
+		switch c.Kind {
+		case "tap", "shift":
+			if c.branch, err = row(words[1], n.BranchRow, 1, "branch"); err == nil {
+				c.Branch = n.BranchRow[c.branch] + 1
+			}
+		case "shunt":
+			if c.shunt, err = row(words[1], n.BusID, 0, "bus"); err == nil {
+				c.Shunt = n.BusID[c.shunt]
+			}
+		default:
+			err = fmt.Errorf("%q: want tap, shift or shunt", c.Kind)
+		}
+		numbers := words[3:]
+		if err == nil && c.Kind != "shift" {
+			if c.bus, err = row(words[3], n.BusID, 0, "bus"); err == nil {
+				c.Bus = n.BusID[c.bus]
+			}
+			numbers = words[4:]
+		}
+		if err != nil {
+			return err
+		}
+		if len(numbers) < 4 || len(numbers) > 5 {
+			return fmt.Errorf("%.60q: want LOW HIGH MIN MAX [STEPS] at its end", line)
+		}
+		for i, dst := range []*float64{&c.Low, &c.High, &c.Min, &c.Max} {
+			if *dst, err = strconv.ParseFloat(numbers[i], 64); err != nil || *dst-*dst != 0 {
+				return fmt.Errorf("%q: want a finite number", numbers[i])
+			}
+		}
+		if len(numbers) == 5 {
+			if c.Steps, err = strconv.Atoi(numbers[4]); err != nil || c.Steps < 1 {
+				return fmt.Errorf("%q: want a number of steps, 1 or more", numbers[4])
+			}
+		}
+		if c.Low > c.High || c.Min > c.Max || c.Kind == "tap" && c.Min <= 0 {
+			return fmt.Errorf("%.60q: a band or a range without room", line)
+		}
+		list = append(list, c)
+		return nil
+	})
+}
+
+const (
+	maxControlRounds = 60
+	controlTolerance = 1e-6 // pu, of what is kept
+)
+
+// Regulate solves power flows until every control keeps its band or is at the end of its range, and writes the settings that
+// it found. Each control moves by a secant of its own. Settings in steps are rounded at the end.
+func Regulate(n *network.Network, pr FlowProblem, controls []Control) (*PowerFlow, Point, error) {
+	apply := func(m *network.Network, c *Control, setting float64) *network.Network {
+		switch c.Kind {
+		case "tap":
+			return m.Adjusted(c.branch, setting, m.Shift(c.branch), -1, 0)
+		case "shift":
+			return m.Adjusted(c.branch, m.Ratio(c.branch), setting*math.Pi/180, -1, 0)
+		}
+		return m.Adjusted(-1, 0, 0, c.shunt, setting/m.BaseMVA)
+	}
+	value := func(p Point, c *Control) float64 {
+		if c.Kind == "shift" {
+			return p.Flows.Pf[c.branch] * n.BaseMVA
+		}
+		return p.Vm[c.bus]
+	}
+	unit := func(c *Control) float64 { // of what is kept
+		if c.Kind == "shift" {
+			return n.BaseMVA
+		}
+		return 1
+	}
+	excess := func(c *Control, v float64) float64 { return v - min(max(v, c.Low), c.High) }
+	m, slope := n, make([]float64, len(controls))
+	solve := func(m *network.Network) (*PowerFlow, Point, error) {
+		flow, sol, err := Flow(m, pr)
+		if err != nil {
+			return nil, Point{}, err
+		}
+		p := NewPoint(m, sol.Vm, sol.Va, sol.Pg, sol.Qg)
+		if flow.Converged {
+			pr.Vm, pr.Va = sol.Vm, sol.Va
+		}
+		return flow, p, nil
+	}
+	for i := range controls {
+		c := &controls[i]
+		switch c.Kind {
+		case "tap":
+			c.Set = n.Ratio(c.branch)
+		case "shift":
+			c.Set = Degrees(n.Shift(c.branch))
+		case "shunt":
+			c.Set = n.Bs[c.shunt] * n.BaseMVA
+		}
+		c.Set = min(max(c.Set, c.Min), c.Max)
+		m = apply(m, c, c.Set)
+	}
+	flow, p, err := solve(m)
+	if err != nil || !flow.Converged {
+		return flow, p, err
+	}
+	for i := range controls { // the slope of each at the start
+		c := &controls[i]
+		delta := (c.Max - c.Min) / 100
+		if c.Set+delta > c.Max {
+			delta = -delta
+		}
+		other, q, err := solve(apply(m, c, c.Set+delta))
+		if err != nil {
+			return flow, p, err
+		}
+		if other.Converged && delta != 0 {
+			slope[i] = (value(q, c) - value(p, c)) / delta
+		}
+	}
+	settle := func() error {
+		for range maxControlRounds {
+			moved, next := false, m
+			before, old := make([]float64, len(controls)), make([]float64, len(controls))
+			for i := range controls {
+				c := &controls[i]
+				before[i], old[i] = value(p, c), c.Set
+				e := excess(c, before[i])
+				if math.Abs(e) <= controlTolerance*unit(c) || slope[i] == 0 {
+					continue
+				}
+				if set := min(max(c.Set-e/slope[i], c.Min), c.Max); math.Abs(set-c.Set) > 1e-9*(c.Max-c.Min) {
+					c.Set, moved = set, true
+					next = apply(next, c, set)
+				}
+			}
+			if !moved {
+				return nil
+			}
+			after, q, err := solve(next)
+			if err != nil {
+				return err
+			}
+			if m, flow, p = next, after, q; !flow.Converged {
+				return nil
+			}
+			for i := range controls {
+				c := &controls[i]
+				if d := c.Set - old[i]; math.Abs(d) > 1e-6*(c.Max-c.Min) {
+					if s := (value(p, c) - before[i]) / d; s*slope[i] > 0 && math.Abs(s) > 0.1*math.Abs(slope[i]) {
+						slope[i] = s
+					}
+				}
+			}
+		}
+		return nil
+	}
+	if err := settle(); err != nil {
+		return flow, p, err
+	}
+	rounded := m
+	for i := range controls {
+		c := &controls[i]
+		if c.Steps > 0 && flow.Converged {
+			width := (c.Max - c.Min) / float64(c.Steps)
+			c.Set = c.Min + width*math.Round((c.Set-c.Min)/width)
+			rounded = apply(rounded, c, c.Set)
+		}
+	}
+	if rounded != m && flow.Converged {
+		if flow, p, err = solve(rounded); err != nil {
+			return flow, p, err
+		}
+	}
+	for i := range controls {
+		c := &controls[i]
+		c.Value = value(p, c)
+		c.Keeps = math.Abs(excess(c, c.Value)) <= 10*controlTolerance*unit(c)
+	}
+	flow.Controls = controls
+	return flow, p, nil
+}
+
+// Put writes the settings of controls to a case.
+func Put(c *matpower.Case, n *network.Network, controls []Control) {
+	for _, y := range controls {
+		switch y.Kind {
+		case "tap":
+			c.Branch[y.Branch-1].Tap = y.Set
+		case "shift":
+			c.Branch[y.Branch-1].ShiftDeg = y.Set
+		case "shunt":
+			c.Bus[n.BusRow[y.shunt]].Bs = y.Set
+		}
+	}
+}
