@@ -13,17 +13,16 @@ import (
 	"github.com/gpc-engine/gpc/grid/secure"
 )
 
-// Control is equipment that keeps a voltage or a flow in a band: the ratio of a transformer, the shift of a phase shifter or a
-// switched shunt.
+// Control is equipment that keeps a voltage or a flow in a band: a transformer's ratio, a phase shifter or a switched shunt.
 type Control struct {
 	Kind   string  `json:"control"` // tap, shift or shunt
 	Branch int     `json:"branch"`  // row in `mpc.branch`, from 1; 0 for a shunt
 	Bus    int     `json:"bus"`     // number of the bus whose voltage is kept; 0 for a flow
 	Shunt  int     `json:"shunt"`   // number of the bus of a shunt; 0 else
 	Low    float64 `json:"low"`     // of the band: pu, or MW into the branch
-	High   float64 `json:"high"`
-	Min    float64 `json:"min"` // of the setting: a ratio, °, or MVAr at 1 pu
-	Max    float64 `json:"max"`
+	High   float64 `json:"high"`    // likewise
+	Min    float64 `json:"min"`     // of the setting: a ratio, °, or MVAr at 1 pu
+	Max    float64 `json:"max"`     // likewise
 	Steps  int     `json:"steps"`   // from min to max; 0 is continuous
 	Set    float64 `json:"setting"` // that was found
 	Value  float64 `json:"value"`   // what is kept, at the solution
@@ -32,15 +31,15 @@ type Control struct {
 	branch, bus, shunt int
 }
 
-// ReadControls reads lines such as "tap 8 bus 9 1.03 1.05 0.9 1.1 16": a transformer's row, the bus of a voltage with its band,
-// the range of the ratio and, if they count, the steps. "shunt 9 bus 14 …" is a shunt at bus 9, in MVAr, and
-// "shift 4 flow 20 30 -30 30" a phase shifter that keeps MW into its branch, by degrees.
+// ReadControls reads lines such as "tap 8 bus 9 1.03 1.05 0.9 1.1 16". They are a transformer's row, the bus of a voltage with
+// its band, the range of the ratio and, if they count, the steps. "shunt 9 bus 14 …" is a shunt at bus 9, in MVAr.
+// "shift 4 flow 20 30 -30 30" is a phase shifter that keeps MW into its branch, by degrees.
 func ReadControls(n *network.Network, name string, source io.Reader) (list []Control, err error) {
-	row := func(text string, rows []int, first int, what string) (int, error) {
+	row := func(text string, rows []int, first int, kind string) (int, error) {
 		v, err := strconv.Atoi(text)
 		k := slices.Index(rows, v-first)
 		if err != nil || k < 0 {
-			return 0, fmt.Errorf("no %s in service is %s", what, text)
+			return 0, fmt.Errorf("no %s in service is %s", kind, text)
 		}
 		return k, nil
 	}
@@ -169,21 +168,21 @@ func Regulate(n *network.Network, pr FlowProblem, controls []Control) (*PowerFlo
 	}
 	settle := func() error {
 		for range maxControlRounds {
-			moved, next := false, m
-			before, old := make([]float64, len(controls)), make([]float64, len(controls))
+			changed, next := false, m
+			values, settings := make([]float64, len(controls)), make([]float64, len(controls))
 			for i := range controls {
 				c := &controls[i]
-				before[i], old[i] = value(p, c), c.Set
-				e := excess(c, before[i])
+				values[i], settings[i] = value(p, c), c.Set
+				e := excess(c, values[i])
 				if math.Abs(e) <= controlTolerance*unit(c) || slope[i] == 0 {
 					continue
 				}
 				if set := min(max(c.Set-e/slope[i], c.Min), c.Max); math.Abs(set-c.Set) > 1e-9*(c.Max-c.Min) {
-					c.Set, moved = set, true
+					c.Set, changed = set, true
 					next = apply(next, c, set)
 				}
 			}
-			if !moved {
+			if !changed {
 				return nil
 			}
 			after, q, err := solve(next)
@@ -195,8 +194,8 @@ func Regulate(n *network.Network, pr FlowProblem, controls []Control) (*PowerFlo
 			}
 			for i := range controls {
 				c := &controls[i]
-				if d := c.Set - old[i]; math.Abs(d) > 1e-6*(c.Max-c.Min) {
-					if s := (value(p, c) - before[i]) / d; s*slope[i] > 0 && math.Abs(s) > 0.1*math.Abs(slope[i]) {
+				if d := c.Set - settings[i]; math.Abs(d) > 1e-6*(c.Max-c.Min) {
+					if s := (value(p, c) - values[i]) / d; s*slope[i] > 0 && math.Abs(s) > 0.1*math.Abs(slope[i]) {
 						slope[i] = s
 					}
 				}

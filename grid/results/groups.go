@@ -70,7 +70,7 @@ func parseGroup(n *network.Network, line string) (g Group, err error) {
 			g.Buses = append(g.Buses, b)
 			continue
 		}
-		if number, found := strings.CutPrefix(element, "bus "); found {
+		if number, ok := strings.CutPrefix(element, "bus "); ok {
 			b := slices.IndexFunc(n.BusID, func(id int) bool { return fmt.Sprint(id) == strings.TrimSpace(number) })
 			if b < 0 {
 				return g, fmt.Errorf("no bus in service is %s", number)
@@ -117,16 +117,16 @@ func (y *securityRun) solveGroups(ctx context.Context, c *matpower.Case, opt pow
 		}
 		return &copied
 	}
-	before := map[limitKey]float64{}
+	excesses := map[limitKey]float64{}
 	for _, v := range NewPoint(wide(y.n), y.base.Vm, y.base.Va, y.base.Pg, y.base.Qg).Broken() {
-		before[keyOf(v.Limit)] = v.Excess
+		excesses[keyOf(v.Limit)] = v.Excess
 	}
 	for i, g := range groups {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		r := AfterOutage{Outage: Outage{Kind: "group", Row: i + 1, Label: g.Label}, Islanded: []int{}, References: []int{}, Violations: []Broken{}}
-		rest := y.without(c, g, &r)
+		rest := y.remaining(c, g, &r)
 		n, err := network.New(rest)
 		if err != nil {
 			r.Reason = err.Error()
@@ -154,10 +154,10 @@ func (y *securityRun) solveGroups(ctx context.Context, c *matpower.Case, opt pow
 			more := minViolation
 			if v.Unit == "pu" {
 				severity = voltageSeverity * v.Excess
-			} else if more *= n.BaseMVA; v.Gen > 0 && before[keyOf(v.Limit)] > 0 {
+			} else if more *= n.BaseMVA; v.Gen > 0 && excesses[keyOf(v.Limit)] > 0 {
 				more = minUnitChange * math.Abs(v.Bound)
 			}
-			if v.Excess > before[keyOf(v.Limit)]+more {
+			if v.Excess > excesses[keyOf(v.Limit)]+more {
 				r.Violations, worst = append(r.Violations, v), max(worst, severity)
 			}
 		}
@@ -167,9 +167,9 @@ func (y *securityRun) solveGroups(ctx context.Context, c *matpower.Case, opt pow
 	return nil
 }
 
-// without is the case at the base without a group. Parts that are left without a reference get the bus with the most PMAX;
-// parts without a unit are out too, and r has what is lost.
-func (y *securityRun) without(c *matpower.Case, g Group, r *AfterOutage) *matpower.Case {
+// remaining is the case at the base without a group. Parts that are left without a reference get the bus with the most PMAX.
+// Parts without a unit are out too, and r has what is lost.
+func (y *securityRun) remaining(c *matpower.Case, g Group, r *AfterOutage) *matpower.Case {
 	n, rest := y.n, *c
 	rest.Bus, rest.Gen, rest.Branch = slices.Clone(c.Bus), slices.Clone(c.Gen), slices.Clone(c.Branch)
 	opened := slices.Clone(g.Branches)
