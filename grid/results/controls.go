@@ -19,10 +19,10 @@ type Control struct {
 	Branch int     `json:"branch"`  // row in `mpc.branch`, from 1; 0 for a shunt
 	Bus    int     `json:"bus"`     // number of the bus whose voltage is kept; 0 for a flow
 	Shunt  int     `json:"shunt"`   // number of the bus of a shunt; 0 else
-	Low    float64 `json:"low"`     // of the band: pu, or MW into the branch
-	High   float64 `json:"high"`    // likewise
-	Min    float64 `json:"min"`     // of the setting: a ratio, °, or MVAr at 1 pu
-	Max    float64 `json:"max"`     // likewise
+	Low    float64 `json:"low"`     // lower end of the band: pu, or MW into the branch
+	High   float64 `json:"high"`    // upper end, likewise
+	Min    float64 `json:"min"`     // least setting: a ratio, °, or MVAr at 1 pu
+	Max    float64 `json:"max"`     // largest setting, likewise
 	Steps  int     `json:"steps"`   // from min to max; 0 is continuous
 	Set    float64 `json:"setting"` // that was found
 	Value  float64 `json:"value"`   // what is kept, at the solution
