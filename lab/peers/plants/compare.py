@@ -74,7 +74,7 @@ def figures(make, name, options):
         ours = driven(exact, "nmpc", p, options)
     out |= {"safe": ours["safe"], "no_reference": sum(cost is None for cost in ours["optima"])}
     best = [min(v for v in (cost, optimum, math.inf) if v is not None) if safe else optimum or math.inf for cost, optimum, safe in zip(ours["costs"], ours["optima"], ours["kept"])]
-    if p.judged:
+    if p.judged and options.judged:
         out |= judged(p, ours, best, options)
     out |= compiled(p, name, best, options)
     out["above_%"], out["above_worst_%"] = above(ours["costs"], best)
