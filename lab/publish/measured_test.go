@@ -61,6 +61,8 @@ func TestPagesShowWhatWasMeasured(t *testing.T) {
 		{Network: "case14", Op: "runopp", Cost: &one, CostRelative: 4e-8, OursMs: 21, PeerMs: 147, Ratio: 6.9, Lo: 6.4, Hi: 6.9},
 		{Network: "case300", Op: "runopp", PeerFailed: "OPFNotConverged: no\nmore", OursFailed: "infeasible"},
 	}})
+	keep(t, own, peerrecord.Listing{Kind: "files of MATPOWER", Commit: "c0ffee", Note: "8.1", Columns: []string{"file", "buses"}, Rows: [][]string{{"case9.m", "9"}}})
+	keep(t, own, peerrecord.Listing{Kind: "networks of pandapower", Columns: []string{"network"}, Rows: [][]string{{"iceland"}}})
 	report.Set(own, []peerrecord.Record{{Commit: "c0ffee", Ratios: []peerrecord.Ratio{
 		{Op: "opf", Case: "case9", Peer: "IPOPT", Batch: 1, Ratio: 162.3, OursUS: 65.97}, {Op: "opf", Case: "case9", Peer: "IPOPT", Batch: 64, Ratio: 790.2, OursUS: 14.57},
 		{Op: "opf", Case: "case9", Peer: "MIPS", Batch: 1, Ratio: 2411, OursUS: 65.97},
@@ -88,6 +90,8 @@ func TestPagesShowWhatWasMeasured(t *testing.T) {
 		{part("beyond capacity"), []string{"| answered | 0 decided (0 of them late), 4000 refused,", "p99 1.76 times the idle server's", "| does not hold | what is due is sent |", "6000 sent, 1.00 of"}},
 		{part("a loop at a rate"), []string{"| response | 337.3 |", "* 2 of 12000 deadlines missed: 2 decisions late"}},
 		{part("beside pandapower"), []string{"| case9 | 9 | 4e-11 | 0 | 0 | 0 | 16 / 17 | 1.09 [0.98, 1.1] | 0.8 |", "| case14 | 8081.5263 | 4e-8 | 0 | 0 | 21 / 147 | 6.9 [6.4, 6.9] | 0.0 |", "* case300, `runopp`: pandapower OPFNotConverged: no, gpc infeasible\n", "pandapower 3.5.6 with numba"}},
+		{part("every file of MATPOWER"), []string{"| file | buses |", "| case9.m | 9 |", "Commit c0ffee, beside version 8.1"}},
+		{part("every network of pandapower"), []string{"| iceland |"}},
 		{shown(timedOf("opf"), foundOptima), []string{"| case9 | 66 | 15 | 162 | 790 | 2411 | – |"}},
 	} {
 		if text := page.of(devices{report.New("none", nil)}); text != noRecord {
