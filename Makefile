@@ -171,6 +171,7 @@ fuzz:
 	$(FUZZ) -fuzz '^FuzzUnpack$$' ./kernels/images
 	$(FUZZ) -fuzz '^FuzzReplay$$' ./paper/opf
 	$(FUZZ) -fuzz '^FuzzEmbedded$$' ./paper/opf
+	$(FUZZ) -fuzz '^FuzzRead$$' ./grid/formats
 	$(FUZZ) -fuzz '^FuzzRead$$' ./grid/matpower
 	$(FUZZ) -fuzz '^FuzzLoads$$' ./grid/series
 

@@ -57,6 +57,7 @@ var limits = map[string]limit{
 	"export records":       {1, 1 << 16},
 	"eval steps":           {1, closedloop.MaxEpisodeSteps},
 	"eval pair steps":      {1, closedloop.MaxEpisodeSteps},
+	"front exact":          {0, batchnav.MostPoints},
 	"front episode":        {0, mostEpisodes},
 	"front look-ahead":     {0, batchnav.MaxLookAhead},
 	"front points":         {1, batchnav.MostPoints},
