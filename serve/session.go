@@ -24,7 +24,7 @@ type session struct {
 
 // outlasting is work of a controller that was not done by its deadline: it goes on by itself.
 type outlasting struct {
-	done   chan struct{} // closed when it is
+	end    chan struct{} // closed when it is done
 	settle func()        // takes its result
 	missed []*job        // decisions of the session that were answered meanwhile
 }
@@ -48,7 +48,7 @@ func (s *Server) settled(sess *session) bool {
 		return true
 	}
 	select {
-	case <-o.done:
+	case <-o.end:
 	default:
 		o.missed = o.missed[:min(len(o.missed), mostMissed)]
 		return false

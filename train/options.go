@@ -69,7 +69,7 @@ type Options struct {
 
 	// Shorten, if set, is the number of epochs for which the manifold phase has time, of which done are made. It is
 	// asked after each; the phase then has as many, ManifoldEpochs at most.
-	Shorten func(done int) int `json:"-"`
+	Shorten func(epochs int) int `json:"-"`
 
 	// Checkpoint is the file that a run saves to, atomically: every second of wall time, inside an epoch too, when
 	// ctx ends and at the end. It saves less often where saving would take more than a thirtieth of the time. "":

@@ -47,7 +47,7 @@ func SolveSoft(ctx context.Context, net *network.Network, pd, qd []float64, opt 
 	}
 	pr := Problem{Pd: pd, Qd: qd, penalties: s.plan.limitPenalties(prices)}
 	out, r := &Relaxation{}, &Result{}
-	for changed := true; changed && out.Rounds < maxRounds; out.Rounds++ {
+	for update := true; update && out.Rounds < maxRounds; out.Rounds++ {
 		results := make([]Result, 1)
 		if err := s.Solve(ctx, []Problem{pr}, results); err != nil {
 			return nil, err
@@ -63,7 +63,7 @@ func SolveSoft(ctx context.Context, net *network.Network, pd, qd []float64, opt 
 			}
 			return &SoftResult{*r, nil, *out}, nil
 		}
-		changed = s.plan.updatePenalties(pr.penalties, prices.Flow/2, r.elasticSlacks)
+		update = s.plan.updatePenalties(pr.penalties, prices.Flow/2, r.elasticSlacks)
 		pr.Start = r
 	}
 	out.measure(net, r, prices)

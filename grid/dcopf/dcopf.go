@@ -142,9 +142,9 @@ func (s *Solver) addLimits() {
 		}
 	}
 	for k, start := range n.From {
-		w, to := n.Coupling(k), n.To[k]
-		i, j := s.angle[start], s.angle[to]
-		fixed := s.fixed(start) - s.fixed(to) // of references
+		w, end := n.Coupling(k), n.To[k]
+		i, j := s.angle[start], s.angle[end]
+		fixed := s.fixed(start) - s.fixed(end) // of references
 		flow := w * (fixed - n.Shift(k))
 		add(i, j, w, -w, n.Rate[k]-flow, func(m *acopf.LimitMultipliers) *float64 { return &m.SFrom[k] })
 		add(i, j, -w, w, n.Rate[k]+flow, func(m *acopf.LimitMultipliers) *float64 { return &m.STo[k] })
@@ -478,7 +478,7 @@ func (y *state) lengths() (primal, dual float64) {
 
 // result writes an optimum.
 func (s *Solver) result(y *state, fixed []float64, r *acopf.Result) *acopf.LimitMultipliers {
-	n, nb, ng, nl := s.net, s.net.Buses(), s.net.Gens(), s.net.Branches()
+	nb, ng, nl := s.net.Buses(), s.net.Gens(), s.net.Branches()
 	r.Vm, r.Va = slices.Repeat([]float64{1}, nb), make([]float64, nb)
 	r.LambdaP, r.LambdaQ = make([]float64, nb), make([]float64, nb)
 	r.Pg, r.Qg = fixed, make([]float64, ng)
@@ -502,9 +502,9 @@ func (s *Solver) result(y *state, fixed []float64, r *acopf.Result) *acopf.Limit
 		if v >= 0 {
 			r.Pg[g] = y.x[v]
 		}
-		value, first, _ := n.Cost[g].At(r.Pg[g])
+		value, first, _ := s.net.Cost[g].At(r.Pg[g])
 		if r.Objective += value; v < 0 { // the reduced cost is the multiplier of either limit
-			reduced := first - r.LambdaP[n.GenBus[g]]
+			reduced := first - r.LambdaP[s.net.GenBus[g]]
 			m.PMin[g], m.PMax[g] = max(reduced, 0), max(-reduced, 0)
 		}
 	}

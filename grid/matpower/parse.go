@@ -268,14 +268,14 @@ func (p *parser) loaded(structName token) bool {
 	if p.load == maxLoads {
 		p.failf(call.line, "more than %d files load one another", maxLoads)
 	}
-	of, err := parseLoaded(path, src, p.load+1)
+	file, err := parseLoaded(path, src, p.load+1)
 	if err != nil {
 		p.failf(call.line, "%v", err)
 	}
-	p.out.structName, p.out.tables = structName.text, of.tables
-	p.out.version, p.out.versionLine = of.version, call.line
-	p.out.baseMVA, p.out.baseLine = of.baseMVA, -1
-	for _, m := range of.tables {
+	p.out.structName, p.out.tables = structName.text, file.tables
+	p.out.version, p.out.versionLine = file.version, call.line
+	p.out.baseMVA, p.out.baseLine = file.baseMVA, -1
+	for _, m := range file.tables {
 		m.line = 0
 		for i := range m.rowLine {
 			m.rowLine[i] = call.line

@@ -103,10 +103,10 @@ func (d *DC) Solve(p []float64) (va, flow []float64) {
 		d.inject(x, b, v)
 	}
 	for k, start := range n.From { // a phase shifter and a reference's angle inject at the ends
-		w, to := d.weight[k], n.To[k]
-		v := w * (n.Shift(k) - d.fixed(start) + d.fixed(to))
+		w, end := d.weight[k], n.To[k]
+		v := w * (n.Shift(k) - d.fixed(start) + d.fixed(end))
 		d.inject(x, start, v)
-		d.inject(x, to, -v)
+		d.inject(x, end, -v)
 	}
 	va = d.angles(x)
 	for b := range va {
@@ -145,10 +145,10 @@ func (n *Network) Balanced(pd, pg []float64) []float64 {
 }
 
 // pair is the change of the flows by branch, or of the angles by bus, for a unit of power from one bus to another.
-func (d *DC) pair(start, to int) (va []float64) {
+func (d *DC) pair(start, end int) (va []float64) {
 	x := make([]float64, d.net.Buses()-len(d.net.References))
 	d.inject(x, start, 1)
-	d.inject(x, to, -1)
+	d.inject(x, end, -1)
 	return d.angles(x)
 }
 
