@@ -15,9 +15,9 @@ import (
 const ExactPoints = 50
 
 // ExactFront solves one observation under every weighting: those of the options, or a lattice of Points with no weight below a
-// hundredth. Each solve begins with its neighbour's plan, through the list and back, and once more with the plan of the same point of
-// initial, a front of these weightings with its Plans; nil: there is none. The cheapest plan stays. Weightings whose solves do not
-// converge are left out.
+// hundredth. Each solve begins with its neighbour's plan, through the list and back. It begins once more with the plan of the same
+// point of initial, a front of these weightings with its Plans; nil: there is none. The cheapest plan stays. Weightings whose
+// solves do not converge are left out.
 func ExactFront(ctx context.Context, p domain.Problem, solver domain.Receding, obs Observation, opt FrontOptions, initial *Front) (*Front, error) {
 	spec := p.Spec()
 	if opt.LookAhead < 0 || opt.Remaining < 0 || max(opt.LookAhead, opt.Remaining) > MaxLookAhead {

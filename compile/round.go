@@ -376,7 +376,7 @@ func (r *run) loopSeconds(number int) float64 {
 	return r.sets() * float64(r.opt.Starts) * r.journal.Pace.Reference
 }
 
-// shorten is the number of a training's epochs for which there is time: they take longer than planned where other work
+// shorten is the number of a training's epochs for which there is time. They take longer than planned where other work
 // has begun on the machine since.
 func (r *run) shorten(number int) func(epochs int) int {
 	start, first := time.Time{}, 0

@@ -20,7 +20,7 @@ type decider interface {
 	// and executed u after it.
 	restart(sess *session) error
 	resume(sess *session, obs batchnav.Observation, u []float64)
-	// decide makes the decision of every job, and gives each to answer, in the dispatcher; prepare lets methods that work between
+	// decide makes the decision of every job, and gives each to answer, in the dispatcher. prepare lets methods that work between
 	// decisions (domain.ControllerAbilities.Prepare) do so, for those of the jobs' sessions that are still open.
 	decide(s *Server, jobs []*job, answer func(j *job, m *outcome))
 	prepare(s *Server, jobs []*job)

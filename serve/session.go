@@ -40,7 +40,7 @@ func (s *Server) leave(j *job, o *outlasting) {
 	s.opt.Log.Warn("a controller outlasts its deadline: its session is answered without it until it is done", "session", j.session)
 }
 
-// settled reports whether the controller of a session is free; what it decided beyond a deadline is settled then, and it learns
+// settled reports whether the controller of a session is free. What it decided beyond a deadline is settled then, and it learns
 // what was answered meanwhile.
 func (s *Server) settled(sess *session) bool {
 	o := sess.outlasting

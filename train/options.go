@@ -67,7 +67,7 @@ type Options struct {
 	validation float64       // share of the scenarios that is held out, one at least
 	interval   time.Duration // between two checkpoints
 
-	// Shorten, if set, is the number of epochs for which the manifold phase has time, of which done are made. It is
+	// Shorten, if set, is the number of epochs for which the manifold phase has time, of which epochs are made. It is
 	// asked after each; the phase then has as many, ManifoldEpochs at most.
 	Shorten func(epochs int) int `json:"-"`
 

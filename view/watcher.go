@@ -8,7 +8,7 @@ import (
 	"github.com/gpc-engine/gpc/internal/web"
 )
 
-// window is how many bytes a page is sent beyond what it says that it has: more would wait on the way, and be old where
+// window is how many bytes a page is sent beyond what it says that it has. More would wait on the way, and be old where
 // the link is slow.
 const window = 64 << 10
 

@@ -243,7 +243,7 @@ func (p *Stiff) solveStages(w *collocation, e *solution, substep int, state []fl
 	return false
 }
 
-// damp solves a substep's equations where full steps of Newton's method do not end, as between both sides of a corner: each
+// damp solves a substep's equations where full steps of Newton's method do not end, as between both sides of a corner. Each
 // is halved until the residual is smaller, or with natural the step that would follow with the same factors.
 func (p *Stiff) damp(w *collocation, e *solution, substep int, state []float64, natural bool) bool {
 	stage, matrix, pivot := e.views(substep)

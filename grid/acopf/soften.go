@@ -18,8 +18,8 @@ type SoftLimits struct {
 	Generation float64 // P and Q of units beyond their limits, per pu
 }
 
-// hardPrice is the price of a limit that is hard, over the largest price of a soft one and marginal cost: an exact penalty
-// wherever no multiplier is as large.
+// hardPrice is the price of a limit that is hard, over the largest price of a soft one and marginal cost. It is an exact
+// penalty wherever no multiplier is as large.
 const hardPrice = 1e3
 
 // SoftResult is an optimum with soft limits. Multipliers are nil without one.
@@ -86,7 +86,7 @@ func SolveSoft(ctx context.Context, net *network.Network, pd, qd []float64, opt 
 	return &SoftResult{*r, &m, *out}, nil
 }
 
-// minHardExcess is what a hard limit gives by (pu or rad) at the end of a solve, from which on there is no point that keeps it.
+// minHardExcess is the excess over a hard limit (pu or rad) at the end of a solve, from which on no point keeps it.
 const minHardExcess = 1e-3
 
 // hardExcess is the most by which a hard limit gives.

@@ -201,8 +201,8 @@ func (p *parser) branch() {
 	}
 }
 
-// skipBranch passes statements up to the next "elseif", which is the present token then, or past the "else" or "end"
-// of their block, and returns which.
+// skipBranch passes statements up to the next "elseif", or past the "else" or "end" of their block, and returns which. An
+// "elseif" is the present token then.
 func (p *parser) skipBranch(line int) string {
 	for depth, field := 0, false; ; p.advance() {
 		word := ""
@@ -230,7 +230,7 @@ func (p *parser) skipBranch(line int) string {
 	}
 }
 
-// Library is the text of a network that a file may load by its name where there is no file of that name next to it. Package
+// Library is the text of a network that a file may load by its name where no file next to it has this name. Package
 // cases sets it.
 var Library func(name string) ([]byte, error)
 

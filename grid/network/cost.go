@@ -91,7 +91,7 @@ func (c Cost) Convex() bool {
 }
 
 // convexHull takes out the corners above the convex hull where none is above it by more than a unit in the fifth digit of
-// the largest value: a straight line in segments, as files round it.
+// the largest value. Such corners are a straight line in segments, as files round it.
 func (c *Cost) convexHull() {
 	var hull []int
 	excess := func(k, i, j int) float64 { // of corner k over the line from i to j

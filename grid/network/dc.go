@@ -176,8 +176,8 @@ func (d *DC) unshifted(va []float64) []float64 {
 	return flow
 }
 
-// OutageFactors are the line outage distribution factors of a branch: the share of its flow that each branch carries when
-// it is out, −1 for itself. They are NaN where that leaves an island.
+// OutageFactors are the line outage distribution factors of a branch: the share of its flow that each branch carries
+// without it, −1 for itself. They are NaN where that leaves an island.
 func (d *DC) OutageFactors(out int) []float64 {
 	flow := d.unshifted(d.pair(d.net.From[out], d.net.To[out]))
 	rest := 1 - flow[out]

@@ -91,7 +91,7 @@ func (n *Network) Islands(out ...int) []int {
 func (n *Network) Shift(branch int) float64 { return math.Atan2(n.sinφ[branch], n.cosφ[branch]) }
 
 // StartAngles are those of a flat start, rad: an island's first reference's. Where a branch has the shift of a vector group,
-// 30° or more, they follow the shifts from bus to bus, so that no branch begins with such a difference.
+// 30° or more, they follow the shifts from bus to bus. No branch begins with such a difference then.
 func (n *Network) StartAngles() []float64 {
 	angles := make([]float64, n.Buses())
 	branches, grouped := make([][]int, n.Buses()), false
