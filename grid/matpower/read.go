@@ -104,7 +104,7 @@ func (p *parsed) build(file string) (*Case, error) {
 	for i, row := range []struct {
 		count int
 		name  func(int) *string
-	}{{len(c.Bus), func(k int) *string { return &c.Bus[k].Name }}, {len(c.Gen), func(k int) *string { return &c.Gen[k].Name }}, {len(c.Branch), func(k int) *string { return &c.Branch[k].Name }}} {
+	}{{len(c.Bus), func(k int) *string { return &c.Bus[k].Name }}, {c.generators(), func(k int) *string { return &c.Gen[k].Name }}, {len(c.Branch), func(k int) *string { return &c.Branch[k].Name }}} {
 		names := p.names[nameFields[i]]
 		if len(names) != row.count || row.count == 0 {
 			continue

@@ -82,11 +82,6 @@ func New(name string, baseMVA float64, bus, gen, branch, cost []float64, costCol
 	return g, nil
 }
 
-// Buses, Gens and Branches count the rows.
-func (g *Grid) Buses() int    { return g.net.Buses() }
-func (g *Grid) Gens() int     { return g.net.Gens() }
-func (g *Grid) Branches() int { return g.net.Branches() }
-
 // Network is the grid in per unit, whose slices are the grid's own.
 func (g *Grid) Network() *network.Network { return g.net }
 
