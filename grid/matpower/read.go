@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"slices"
 	"strings"
 )
@@ -12,16 +11,6 @@ import (
 // MaxBytes is the largest file Read takes: about twenty times the largest
 // published case, 70 000 buses.
 const MaxBytes = 256 << 20
-
-// ReadFile is Read of a file, by its path.
-func ReadFile(path string) (*Case, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return Read(path, f)
-}
 
 // Read parses a version 2 case file and checks the case (Case.Check).
 // Errors contain name, which is the case's name where the file has no function.
