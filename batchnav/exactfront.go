@@ -15,10 +15,10 @@ import (
 const ExactPoints = 50
 
 // ExactFront solves one observation under every weighting: those of the options, or a lattice of Points with no weight below a
-// hundredth. Each solve begins with its neighbour's plan, through the list and back, and once more with the plan of the same point of
-// known, a front of these weightings with its Plans; nil: there is none. The cheapest plan stays. Weightings whose solves do not
-// converge are left out.
-func ExactFront(ctx context.Context, p domain.Problem, solver domain.Receding, obs Observation, opt FrontOptions, known *Front) (*Front, error) {
+// hundredth. Each solve begins with its neighbour's plan, through the list and back. It begins once more with the plan of the same
+// point of initial, a front of these weightings with its Plans; nil: there is none. The cheapest plan stays. Weightings whose
+// solves do not converge are left out.
+func ExactFront(ctx context.Context, p domain.Problem, solver domain.Receding, obs Observation, opt FrontOptions, initial *Front) (*Front, error) {
 	spec := p.Spec()
 	if opt.LookAhead < 0 || opt.Remaining < 0 || max(opt.LookAhead, opt.Remaining) > MaxLookAhead {
 		return nil, fmt.Errorf("front: look-ahead %d, remaining %d: want 0 to %d", opt.LookAhead, opt.Remaining, MaxLookAhead)
@@ -27,8 +27,8 @@ func ExactFront(ctx context.Context, p domain.Problem, solver domain.Receding, o
 	if len(weights) == 0 {
 		weights = dataset.Proper(spec.ObjectiveSize(), max(spec.ObjectiveSize(), cmp.Or(opt.Points, ExactPoints)))
 	}
-	if known != nil && (len(known.Points) != len(weights) || known.LookAhead != decisions) {
-		return nil, fmt.Errorf("front: the known one has %d points of %d decisions, want %d of %d", len(known.Points), known.LookAhead, len(weights), decisions)
+	if initial != nil && (len(initial.Points) != len(weights) || initial.LookAhead != decisions) {
+		return nil, fmt.Errorf("front: the initial one has %d points of %d decisions, want %d of %d", len(initial.Points), initial.LookAhead, len(weights), decisions)
 	}
 	if len(weights) > MostPoints {
 		return nil, fmt.Errorf("front: %d weightings, want at most %d", len(weights), MostPoints)
@@ -60,8 +60,8 @@ func ExactFront(ctx context.Context, p domain.Problem, solver domain.Receding, o
 		if err := solve(i, neighbour); err != nil {
 			return nil, err
 		}
-		if k == i && known != nil && known.Points[i].Feasible {
-			if err := solve(i, known.Points[i].plan); err != nil {
+		if k == i && initial != nil && initial.Points[i].Feasible {
+			if err := solve(i, initial.Points[i].plan); err != nil {
 				return nil, err
 			}
 		}
@@ -83,8 +83,8 @@ func ExactFront(ctx context.Context, p domain.Problem, solver domain.Receding, o
 func simulated(p domain.Problem, obs Observation, w, plan []float64) FrontPoint {
 	spec := p.Spec()
 	point := FrontPoint{W: w, U: plan[:spec.ActionSize()], J: make([]float64, spec.ObjectiveSize()), Margin: math.Inf(1)}
-	s, c := slices.Clone(obs.S), slices.Clone(obs.C)
-	nextS, nextC, J, margins := slices.Clone(s), slices.Clone(c), slices.Clone(point.J), make([]float64, len(spec.Margins))
+	s, c, margins := slices.Clone(obs.S), slices.Clone(obs.C), make([]float64, len(spec.Margins))
+	nextS, nextC, J := slices.Clone(s), slices.Clone(c), slices.Clone(point.J)
 	for u := range slices.Chunk(plan, len(point.U)) {
 		p.Objectives(s, u, c, J)
 		p.Margins(s, c, u, margins)
@@ -93,7 +93,8 @@ func simulated(p domain.Problem, obs Observation, w, plan []float64) FrontPoint 
 		}
 		point.Margin = math.Min(point.Margin, domain.Smallest(margins))
 		p.Step(s, c, u, nextS, nextC)
-		s, nextS, c, nextC = nextS, s, nextC, c
+		s, nextS = nextS, s
+		c, nextC = nextC, c
 	}
 	point.Feasible = spec.Keeps(point.Margin)
 	return point

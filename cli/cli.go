@@ -149,7 +149,7 @@ func (a *App) Run(ctx context.Context, args []string) int {
 	if _, file := a.Stderr.(*os.File); file {
 		a.meter = &meter{dst: a.Stderr}
 		if !terminal(a.Stderr) {
-			a.meter.every = lineEvery
+			a.meter.interval = lineEvery
 		}
 	}
 	defer a.meter.end()

@@ -29,7 +29,7 @@ type Trades struct {
 	TimeUs float64 `json:"time_us"` // of the last of --repeat, µs
 	// Exact is the front of the exact solver, of --exact weightings.
 	Exact            *batchnav.Front    `json:"exact,omitempty"`             // front of the exact solver, of --exact weightings; absent without
-	Same             *batchnav.Front    `json:"same,omitempty"`              // the map's decisions under these weightings
+	Learned          *batchnav.Front    `json:"same,omitempty"`              // the map's decisions under these weightings
 	ExactTimeUs      float64            `json:"exact_time_us,omitempty"`     // of its solves, µs
 	HypervolumeRatio *closedloop.Number `json:"hypervolume_ratio,omitempty"` // of the map's front, of the same weightings, to the exact one; NaN: there are more than three objectives
 }
@@ -153,15 +153,15 @@ func objectiveBounds(spec *domain.Spec, list []string) ([]float64, error) {
 // compare solves the weightings of a lattice exactly, and decides them by the map.
 func (r *Trades) compare(ctx context.Context, c *gpc.Case, f *batchnav.Fronts, obs batchnav.Observation, points int) (err error) {
 	opt := batchnav.FrontOptions{Weights: dataset.Proper(c.Spec().ObjectiveSize(), points), LookAhead: r.LookAhead, Plans: true}
-	if r.Same, err = f.Front(ctx, obs, opt); err != nil {
+	if r.Learned, err = f.Front(ctx, obs, opt); err != nil {
 		return err
 	}
 	start := time.Now()
-	if r.Exact, err = c.ExactFront(ctx, obs, opt, r.Same); err != nil {
+	if r.Exact, err = c.ExactFront(ctx, obs, opt, r.Learned); err != nil {
 		return err
 	}
 	r.ExactTimeUs = float64(time.Since(start).Nanoseconds()) / 1e3
-	ratio := closedloop.Number(closedloop.HypervolumeRatio(nondominated(r.Same), nondominated(r.Exact)))
+	ratio := closedloop.Number(closedloop.HypervolumeRatio(nondominated(r.Learned), nondominated(r.Exact)))
 	r.HypervolumeRatio = &ratio
 	return nil
 }

@@ -34,7 +34,7 @@ const lineEvery, lineShare = 5 * time.Second, 0.1
 // what is no terminal it writes lines. A nil one shows nothing.
 type meter struct {
 	dst            io.Writer
-	every          time.Duration // between lines at least; 0: one line is drawn over itself
+	interval       time.Duration // between lines at least; 0: one line is drawn over itself
 	born, lineTime time.Time     // of the first part, and of the last line
 
 	mu          sync.Mutex
@@ -84,7 +84,7 @@ func (m *meter) start(label string) {
 	}
 	m.finish = make(chan struct{})
 	wait := settled
-	if m.every > 0 {
+	if m.interval > 0 {
 		wait = m.untilLine()
 	}
 	go m.tick(m.finish, wait)
@@ -103,7 +103,7 @@ func (m *meter) tick(finish chan struct{}, wait time.Duration) {
 			m.visible = true
 			m.draw()
 		}
-		if wait = time.Second; m.every > 0 {
+		if wait = time.Second; m.interval > 0 {
 			wait = m.untilLine()
 		}
 		m.mu.Unlock()
@@ -112,7 +112,7 @@ func (m *meter) tick(finish chan struct{}, wait time.Duration) {
 
 // untilLine is how long it is until the next line where they are not drawn over each other.
 func (m *meter) untilLine() time.Duration {
-	return max(m.every, time.Duration(lineShare*float64(time.Since(m.born)))) - time.Since(m.lineTime)
+	return max(m.interval, time.Duration(lineShare*float64(time.Since(m.born)))) - time.Since(m.lineTime)
 }
 
 // set counts what is under way, which it begins where something else is.
@@ -134,7 +134,7 @@ func (m *meter) set(label string, done, total int) {
 		return
 	}
 	m.done, m.total = done, total
-	if m.every > 0 {
+	if m.interval > 0 {
 		return
 	}
 	if m.bar == nil {
@@ -157,7 +157,7 @@ func (m *meter) set(label string, done, total int) {
 
 // draw writes the line over itself. While nothing is done there is no rate, and no time that is left; nor is there when all is.
 func (m *meter) draw() {
-	if m.every > 0 {
+	if m.interval > 0 {
 		elapsed, line := time.Since(m.startTime), m.label+": "
 		if m.total > 0 {
 			line += fmt.Sprintf("%d of %d, ", m.done, m.total)

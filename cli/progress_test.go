@@ -97,7 +97,7 @@ func TestALabelLeavesRoomForItsBar(t *testing.T) {
 // What is no terminal gets lines, also where many parts are short, and more and more rarely. A command that is done before has none.
 func TestALogSaysHowFarACommandIs(t *testing.T) {
 	var to screen
-	m := &meter{dst: &to, every: 20 * time.Millisecond}
+	m := &meter{dst: &to, interval: 20 * time.Millisecond}
 	m.limit(90 * time.Second)
 	for range 4 {
 		m.begin("open cart")
@@ -109,7 +109,7 @@ func TestALogSaysHowFarACommandIs(t *testing.T) {
 	if text := to.text.String(); strings.ContainsAny(text, "\r|") {
 		t.Errorf("a log has a line that is drawn over: %q", text)
 	}
-	m = &meter{dst: &to, every: time.Minute, born: time.Now().Add(-time.Hour), lineTime: time.Now()}
+	m = &meter{dst: &to, interval: time.Minute, born: time.Now().Add(-time.Hour), lineTime: time.Now()}
 	if wait := m.untilLine(); wait < 5*time.Minute || wait > 7*time.Minute {
 		t.Errorf("after an hour the next line comes in %v", wait)
 	}

@@ -134,7 +134,7 @@ func (r *run) period() closedloop.Number { return closedloop.Number(1e6 * r.c.Sp
 func (r *run) fits(s *Score) bool { return s.Prepare == nil || s.Prepare.P99 <= r.period() }
 
 // hasRoom reports whether a multiple of a method's work between decisions fits into a period, by CPU time where it does
-// not by wall time: other work of the machine is no reason to leave out a search.
+// not by wall time. Other work of the machine is no reason to leave out a search.
 func (r *run) hasRoom(ctx context.Context, file string, m *model.Model, s *Score, times float64) (bool, error) {
 	if s.Prepare == nil || times*float64(s.Prepare.P99) <= float64(r.period()) || r.opt.BudgetCPU || s.Clock != "" || machine.CPUTime() == 0 {
 		return s.Prepare != nil && times*float64(s.Prepare.P99) <= float64(r.period()), nil
@@ -164,7 +164,7 @@ func (r *run) outcome(s start) outcome {
 
 // beats reports whether a slower method did better from the common starts: it failed from fewer, or from as many and
 // cost less by more than the 95 % interval of the difference. The mean is enough of one that is preferred, as it meets
-// the target that the faster misses: a few starts that cost most make such an interval wide.
+// the target that the faster misses. A few starts that cost most make such an interval wide.
 func beats(slower, faster []outcome, preferred bool) bool {
 	lostMore, costMore, half := compareOutcomes(slower, faster)
 	if preferred {

@@ -147,7 +147,7 @@ func (r *run) reserve() float64 {
 	return min(reserved, maxReservedShare*r.opt.Budget.Seconds())
 }
 
-// choiceStarts is the number of a candidate's starts for which there is time before its test; 0: the candidate is left
+// choiceStarts is the number of a candidate's starts for which there is time before its test. 0: the candidate is left
 // out, as fewestStarts and their test would take longer than the budget.
 func (r *run) choiceStarts(c candidate) int {
 	budget, perEpisode := r.opt.Budget.Seconds(), r.journal.Pace.Episodes[c.method]

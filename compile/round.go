@@ -376,17 +376,17 @@ func (r *run) loopSeconds(number int) float64 {
 	return r.sets() * float64(r.opt.Starts) * r.journal.Pace.Reference
 }
 
-// shorten is the number of a training's epochs for which there is time: they take longer than planned where other work
+// shorten is the number of a training's epochs for which there is time. They take longer than planned where other work
 // has begun on the machine since.
-func (r *run) shorten(number int) func(done int) int {
+func (r *run) shorten(number int) func(epochs int) int {
 	start, first := time.Time{}, 0
-	return func(done int) int {
+	return func(epochs int) int {
 		if start.IsZero() {
-			start, first = r.clock(), done
+			start, first = r.clock(), epochs
 			return math.MaxInt
 		}
-		perEpoch := r.since(start) / float64(done-first)
-		return done + int(max(0, (r.secondsLeft()-r.loopSeconds(number))/max(perEpoch, 1e-9)))
+		perEpoch := r.since(start) / float64(epochs-first)
+		return epochs + int(max(0, (r.secondsLeft()-r.loopSeconds(number))/max(perEpoch, 1e-9)))
 	}
 }
 

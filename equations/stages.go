@@ -198,7 +198,7 @@ func (p *Problem) findCorners() (map[string]*program.Corners, error) {
 	return corners, nil
 }
 
-// round is the program that a solver follows, whose slopes do not jump where those of the system's functions do: by a
+// round is the program that a solver follows, whose slopes do not jump where those of the system's functions do. It is by a
 // factor of the least width of corners, or negative, by the functions' input.
 func (p *Problem) round(factor float64) (*program.Program, error) {
 	corners, err := p.corners()

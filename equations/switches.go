@@ -352,9 +352,9 @@ func (k *switching) read(p *Problem) (*program.Program, error) {
 			return nil
 		}
 		inner := g.rewriting(f, k.inner.spec.ContextSize())
-		b, results := inner.b, inner.results
+		b, a, results := inner.b, instructions{inner.b}, inner.results
 		for i := range k.switches {
-			d, a, c, u := &k.switches[i], instructions{b}, inner.arguments["c"], inner.arguments["u"]
+			d, c, u := &k.switches[i], inner.arguments["c"], inner.arguments["u"]
 			switch g.name {
 			case stepFunction:
 				results = appendNext(a, d, c, u, results)

@@ -20,7 +20,7 @@ type decider interface {
 	// and executed u after it.
 	restart(sess *session) error
 	resume(sess *session, obs batchnav.Observation, u []float64)
-	// decide makes the decision of every job, and gives each to answer, in the dispatcher; prepare lets methods that work between
+	// decide makes the decision of every job, and gives each to answer, in the dispatcher. prepare lets methods that work between
 	// decisions (domain.ControllerAbilities.Prepare) do so, for those of the jobs' sessions that are still open.
 	decide(s *Server, jobs []*job, answer func(j *job, m *outcome))
 	prepare(s *Server, jobs []*job)
@@ -252,10 +252,10 @@ func (c *controllers) sideBySide(s *Server, jobs []*job, deadline func(j *job) t
 		settle(0)
 		return
 	}
-	done, finished := make([]chan struct{}, len(jobs)), make(chan int, len(jobs))
+	ends, finished := make([]chan struct{}, len(jobs)), make(chan int, len(jobs))
 	slots := make(chan struct{}, cmp.Or(c.threads, runtime.GOMAXPROCS(0)))
 	for i := range jobs {
-		done[i] = make(chan struct{})
+		ends[i] = make(chan struct{})
 		go func() {
 			slots <- struct{}{}
 			work(i)
@@ -263,7 +263,7 @@ func (c *controllers) sideBySide(s *Server, jobs []*job, deadline func(j *job) t
 			case <-slots: // unless another has it, since this one outlasted its deadline
 			default:
 			}
-			close(done[i])
+			close(ends[i])
 			finished <- i
 		}()
 	}
@@ -296,7 +296,7 @@ func (c *controllers) sideBySide(s *Server, jobs []*job, deadline func(j *job) t
 				}
 				settled[i] = true
 				remaining--
-				s.leave(j, &outlasting{done: done[i], settle: func() { settle(i) }})
+				s.leave(j, &outlasting{end: ends[i], settle: func() { settle(i) }})
 				select {
 				case <-slots:
 				default:

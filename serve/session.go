@@ -24,7 +24,7 @@ type session struct {
 
 // outlasting is work of a controller that was not done by its deadline: it goes on by itself.
 type outlasting struct {
-	done   chan struct{} // closed when it is
+	end    chan struct{} // closed when it is done
 	settle func()        // takes its result
 	missed []*job        // decisions of the session that were answered meanwhile
 }
@@ -40,7 +40,7 @@ func (s *Server) leave(j *job, o *outlasting) {
 	s.opt.Log.Warn("a controller outlasts its deadline: its session is answered without it until it is done", "session", j.session)
 }
 
-// settled reports whether the controller of a session is free; what it decided beyond a deadline is settled then, and it learns
+// settled reports whether the controller of a session is free. What it decided beyond a deadline is settled then, and it learns
 // what was answered meanwhile.
 func (s *Server) settled(sess *session) bool {
 	o := sess.outlasting
@@ -48,7 +48,7 @@ func (s *Server) settled(sess *session) bool {
 		return true
 	}
 	select {
-	case <-o.done:
+	case <-o.end:
 	default:
 		o.missed = o.missed[:min(len(o.missed), mostMissed)]
 		return false

@@ -67,9 +67,9 @@ type Options struct {
 	validation float64       // share of the scenarios that is held out, one at least
 	interval   time.Duration // between two checkpoints
 
-	// Shorten, if set, is the number of epochs for which the manifold phase has time, of which done are made. It is
+	// Shorten, if set, is the number of epochs for which the manifold phase has time, of which epochs are made. It is
 	// asked after each; the phase then has as many, ManifoldEpochs at most.
-	Shorten func(done int) int `json:"-"`
+	Shorten func(epochs int) int `json:"-"`
 
 	// Checkpoint is the file that a run saves to, atomically: every second of wall time, inside an epoch too, when
 	// ctx ends and at the end. It saves less often where saving would take more than a thirtieth of the time. "":

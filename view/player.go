@@ -473,7 +473,7 @@ func (p *player) send(name string, v any) {
 		panic("view: " + err.Error()) // types of this package
 	}
 	for w := range p.watchers {
-		w.put(event{name, clock(), text})
+		w.offer(event{name, clock(), text})
 	}
 }
 

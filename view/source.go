@@ -137,7 +137,7 @@ type Frame struct {
 	Preference domain.Preference `json:"preference"`
 	Margin     float64           `json:"margin"`  // smallest
 	Margins    []float64         `json:"margins"` // nil: not known one by one
-	// Room is the largest margin of each kind of limit in the episode: so far where it runs, in all of it where it was recorded.
+	// Room is the largest margin of each kind of limit in the episode: so far where it runs, in all where it was recorded.
 	Room      map[string]float64 `json:"room"`
 	Residual  float64            `json:"residual"`       // at the localized latent, normalised
 	Limit     float64            `json:"residual_limit"` // of Residual; 0: none

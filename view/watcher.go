@@ -8,15 +8,15 @@ import (
 	"github.com/gpc-engine/gpc/internal/web"
 )
 
-// window is how many bytes a page is sent beyond what it says that it has: more would wait on the way, and be old where
+// window is how many bytes a page is sent beyond what it says that it has. More would wait on the way, and be old where
 // the link is slow.
 const window = 64 << 10
 
-// began is when the clock began. A step of the system's clock does not move it.
-var began = time.Now()
+// clockStart is when the clock began. A step of the system's clock does not move it.
+var clockStart = time.Now()
 
 // clock is the server's time, Unix ms.
-func clock() int { return int(began.UnixMilli() + time.Since(began).Milliseconds()) }
+func clock() int { return int(clockStart.UnixMilli() + time.Since(clockStart).Milliseconds()) }
 
 // event is one of a stream; its id is the time at which it was made.
 type event struct {
@@ -43,9 +43,9 @@ func (w *watcher) wake() {
 	}
 }
 
-// put has an event sent in place of one of its kind that waits. A state keeps the place: frames of another run come behind
+// offer has an event sent in place of one of its kind that waits. A state keeps the place: frames of another run come behind
 // the state that says so.
-func (w *watcher) put(e event) {
+func (w *watcher) offer(e event) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	defer w.wake()

@@ -190,29 +190,29 @@ func (w *collocation) setStage(stage []float64) {
 func (p *Stiff) solve(w *collocation, e *solution) bool {
 	n := w.n
 	p.setInputs(w, e)
-	from := e.point[:n]
+	state := e.point[:n]
 	for substep := range p.Substeps {
-		if !p.solveStages(w, e, substep, from) && !p.damp(w, e, substep, from, false) && !p.damp(w, e, substep, from, true) {
+		if !p.solveStages(w, e, substep, state) && !p.damp(w, e, substep, state, false) && !p.damp(w, e, substep, state, true) {
 			return false
 		}
 		stage, _, _ := e.views(substep)
-		from = stage[n:]
+		state = stage[n:]
 	}
 	return true
 }
 
 // solveStages solves a substep's equations from the state at its beginning.
-func (p *Stiff) solveStages(w *collocation, e *solution, substep int, from []float64) bool {
+func (p *Stiff) solveStages(w *collocation, e *solution, substep int, state []float64) bool {
 	stage, matrix, pivot := e.views(substep)
-	copy(stage, from)
-	copy(stage[w.n:], from)
+	copy(stage, state)
+	copy(stage[w.n:], state)
 	if !p.newton(w, e, substep, true) {
 		return false
 	}
 	fresh, previousSize := true, 0.0
 	for range radauIterations {
 		for i := range w.r {
-			w.r[i] += from[i%w.n] - stage[i]
+			w.r[i] += state[i%w.n] - stage[i]
 		}
 		substitute(matrix, pivot, w.r)
 		size := 0.0
@@ -243,11 +243,11 @@ func (p *Stiff) solveStages(w *collocation, e *solution, substep int, from []flo
 	return false
 }
 
-// damp solves a substep's equations where full steps of Newton's method do not end, as between both sides of a corner: each
+// damp solves a substep's equations where full steps of Newton's method do not end, as between both sides of a corner. Each
 // is halved until the residual is smaller, or with natural the step that would follow with the same factors.
-func (p *Stiff) damp(w *collocation, e *solution, substep int, from []float64, natural bool) bool {
+func (p *Stiff) damp(w *collocation, e *solution, substep int, state []float64, natural bool) bool {
 	stage, matrix, pivot := e.views(substep)
-	start, step := slices.Concat(from, from), make([]float64, len(stage))
+	start, step := slices.Concat(state, state), make([]float64, len(stage))
 	last := slices.Clone(start)
 	norm := func(v []float64) (size float64) {
 		for i, x := range v {

@@ -10,7 +10,7 @@ import "github.com/gpc-engine/gpc/internal/simd/lanes"
 //
 //	∂θ = T   ∂V_f = 2V_f(αGff − βBff) + U/V_f   ∂V_t = 2V_t(γGtt − δBtt) + U/V_t
 func (p *plan) gradient(b *lanes.Builder) {
-	c, r := &p.cells, p.rows()
+	c := &p.cells
 	zero, two := p.constant(0), p.constant(2)
 	b.SetAdd(c.r, p.excess(b), c.s)
 
@@ -81,7 +81,7 @@ func (p *plan) gradient(b *lanes.Builder) {
 	if len(p.linear) > 0 {
 		b.Copy(c.g0y, c.c3)
 	}
-	p.norms(b, r)
+	p.norms(b)
 }
 
 // split lists the branches without a limit, and the positions of p.rated.
@@ -209,7 +209,7 @@ func (p *plan) addLimits(b *lanes.Builder, mult, th, v, u, y lanes.Col) {
 }
 
 // norms writes the norms of the KKT conditions.
-func (p *plan) norms(b *lanes.Builder, r rows) {
+func (p *plan) norms(b *lanes.Builder) {
 	c := &p.cells
 	zero := p.constant(0)
 	for _, d := range []lanes.Col{c.maxG, c.maxH, c.maxX, c.maxL, c.maxZ, c.maxS, c.maxGrad, c.sumGrad, c.sumG, c.sumR, c.comp} {

@@ -218,7 +218,7 @@ func (p *plan) assembleUnits(b *lanes.Builder, sigma lanes.Col) {
 	b.Dot(c.negative, b.Select(c.du2, p.constant(1), zero), p.constant(1))
 }
 
-// assembleCurves adds the sides of capability curves to the pivots of P and Q, of which the second is that after the
+// assembleCurves adds the sides of capability curves to the pivots of P and Q. The second pivot is that after the
 // elimination of the first.
 func (p *plan) assembleCurves(b *lanes.Builder, sigma lanes.Col) {
 	c := &p.cells

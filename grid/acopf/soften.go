@@ -18,8 +18,8 @@ type SoftLimits struct {
 	Generation float64 // P and Q of units beyond their limits, per pu
 }
 
-// hardPrice is the price of a limit that is hard, over the largest price of a soft one and marginal cost: an exact penalty
-// wherever no multiplier is as large.
+// hardPrice is the price of a limit that is hard, over the largest price of a soft one and marginal cost. It is an exact
+// penalty wherever no multiplier is as large.
 const hardPrice = 1e3
 
 // SoftResult is an optimum with soft limits. Multipliers are nil without one.
@@ -47,7 +47,7 @@ func SolveSoft(ctx context.Context, net *network.Network, pd, qd []float64, opt 
 	}
 	pr := Problem{Pd: pd, Qd: qd, penalties: s.plan.limitPenalties(prices)}
 	out, r := &Relaxation{}, &Result{}
-	for changed := true; changed && out.Rounds < maxRounds; out.Rounds++ {
+	for update := true; update && out.Rounds < maxRounds; out.Rounds++ {
 		results := make([]Result, 1)
 		if err := s.Solve(ctx, []Problem{pr}, results); err != nil {
 			return nil, err
@@ -63,7 +63,7 @@ func SolveSoft(ctx context.Context, net *network.Network, pd, qd []float64, opt 
 			}
 			return &SoftResult{*r, nil, *out}, nil
 		}
-		changed = s.plan.updatePenalties(pr.penalties, prices.Flow/2, r.elasticSlacks)
+		update = s.plan.updatePenalties(pr.penalties, prices.Flow/2, r.elasticSlacks)
 		pr.Start = r
 	}
 	out.measure(net, r, prices)
@@ -86,7 +86,7 @@ func SolveSoft(ctx context.Context, net *network.Network, pd, qd []float64, opt 
 	return &SoftResult{*r, &m, *out}, nil
 }
 
-// minHardExcess is what a hard limit gives by (pu or rad) at the end of a solve, from which on there is no point that keeps it.
+// minHardExcess is the excess over a hard limit (pu or rad) at the end of a solve, from which on no point keeps it.
 const minHardExcess = 1e-3
 
 // hardExcess is the most by which a hard limit gives.

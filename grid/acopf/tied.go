@@ -9,7 +9,7 @@ import (
 
 // tie is a unit that follows another: its power is ratio·power + constant. A load that keeps its power factor has one
 // variable, its P, and a DC line has one, P of its from end. In the KKT matrix it is one column with 1 in the balance of
-// the lead and the ratio in that of the follower, so that its elimination leaves −[1 r; r r²]/d there. The limits of the
+// the lead and the ratio in that of the follower. Its elimination leaves −[1 r; r r²]/d there. The limits of the
 // lead are those of both.
 type tie struct {
 	lead, follow    int

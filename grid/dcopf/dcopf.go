@@ -142,9 +142,9 @@ func (s *Solver) addLimits() {
 		}
 	}
 	for k, start := range n.From {
-		w, to := n.Coupling(k), n.To[k]
-		i, j := s.angle[start], s.angle[to]
-		fixed := s.fixed(start) - s.fixed(to) // of references
+		w, end := n.Coupling(k), n.To[k]
+		i, j := s.angle[start], s.angle[end]
+		fixed := n.FixedAngle(start) - n.FixedAngle(end) // of references
 		flow := w * (fixed - n.Shift(k))
 		add(i, j, w, -w, n.Rate[k]-flow, func(m *acopf.LimitMultipliers) *float64 { return &m.SFrom[k] })
 		add(i, j, -w, w, n.Rate[k]+flow, func(m *acopf.LimitMultipliers) *float64 { return &m.STo[k] })
@@ -161,14 +161,6 @@ func (s *Solver) addLimits() {
 			}
 		}
 	}
-}
-
-// fixed is a reference's angle; 0 elsewhere.
-func (s *Solver) fixed(bus int) float64 {
-	if s.angle[bus] < 0 {
-		return s.net.Va0[bus]
-	}
-	return 0
 }
 
 const (
@@ -251,11 +243,7 @@ func (s *Solver) iterate(ctx context.Context, pd []float64) (*acopf.Result, *aco
 		y.scale = 1 / largest
 	}
 	y.injected = n.Balanced(pd, fixed)
-	for k, start := range n.From { // of phase shifts and the references' angles
-		flow := n.Coupling(k) * (s.fixed(start) - s.fixed(n.To[k]) - n.Shift(k))
-		y.injected[start] -= flow
-		y.injected[n.To[k]] += flow
-	}
+	s.dc.InjectFixed(y.injected)
 	for k, l := range s.limits {
 		y.s[k] = max(l.bound-l.value(y.x), 1)
 		y.z[k] = 1 / y.s[k]
@@ -478,7 +466,7 @@ func (y *state) lengths() (primal, dual float64) {
 
 // result writes an optimum.
 func (s *Solver) result(y *state, fixed []float64, r *acopf.Result) *acopf.LimitMultipliers {
-	n, nb, ng, nl := s.net, s.net.Buses(), s.net.Gens(), s.net.Branches()
+	nb, ng, nl := s.net.Buses(), s.net.Gens(), s.net.Branches()
 	r.Vm, r.Va = slices.Repeat([]float64{1}, nb), make([]float64, nb)
 	r.LambdaP, r.LambdaQ = make([]float64, nb), make([]float64, nb)
 	r.Pg, r.Qg = fixed, make([]float64, ng)
@@ -486,7 +474,7 @@ func (s *Solver) result(y *state, fixed []float64, r *acopf.Result) *acopf.Limit
 	m := &acopf.LimitMultipliers{VMin: vector(nb), VMax: vector(nb), PMin: vector(ng), PMax: vector(ng), QMin: vector(ng), QMax: vector(ng),
 		SFrom: vector(nl), STo: vector(nl), AngMin: vector(nl), AngMax: vector(nl)}
 	for b, v := range s.price {
-		if r.Va[b] = s.fixed(b); s.angle[b] >= 0 {
+		if r.Va[b] = s.net.FixedAngle(b); s.angle[b] >= 0 {
 			r.Va[b] = y.x[s.angle[b]]
 		}
 		r.LambdaP[b] = y.x[v] / y.scale
@@ -502,9 +490,9 @@ func (s *Solver) result(y *state, fixed []float64, r *acopf.Result) *acopf.Limit
 		if v >= 0 {
 			r.Pg[g] = y.x[v]
 		}
-		value, first, _ := n.Cost[g].At(r.Pg[g])
+		value, first, _ := s.net.Cost[g].At(r.Pg[g])
 		if r.Objective += value; v < 0 { // the reduced cost is the multiplier of either limit
-			reduced := first - r.LambdaP[n.GenBus[g]]
+			reduced := first - r.LambdaP[s.net.GenBus[g]]
 			m.PMin[g], m.PMax[g] = max(reduced, 0), max(-reduced, 0)
 		}
 	}

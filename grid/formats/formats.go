@@ -8,6 +8,7 @@ package formats
 import (
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -17,6 +18,16 @@ import (
 // readers are the formats by the ending of a file's name.
 var readers = map[string]func(name string, text []byte) (*matpower.Case, error){
 	".raw": readRAW, ".cdf": readCDF, ".mat": readMAT, ".json": readPowerModels,
+}
+
+// ReadFile is Read of a file, by its path.
+func ReadFile(path string) (*matpower.Case, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return Read(path, f)
 }
 
 // Read reads a network by the ending of its name: .raw, .cdf, .mat and .json; any other is a MATPOWER case.

@@ -39,7 +39,9 @@ func (r *pmRow) UnmarshalJSON(text []byte) error {
 		case float64:
 			r.numbers[name] = v
 		case bool:
-			r.numbers[name] = status(v)
+			if r.numbers[name] = 0; v {
+				r.numbers[name] = 1
+			}
 		case string:
 			if name == "name" {
 				r.name = v
@@ -53,13 +55,6 @@ func (r *pmRow) UnmarshalJSON(text []byte) error {
 		}
 	}
 	return nil
-}
-
-func status(inService bool) float64 {
-	if inService {
-		return 1
-	}
-	return 0
 }
 
 // readPowerModels reads PowerModels' JSON: per unit and radians, elements by number.
@@ -152,7 +147,7 @@ func readPowerModels(name string, text []byte) (*matpower.Case, error) {
 			failf(0, "branch %s of PowerModels' data has a conductance or differs in charging at its two ends, which a branch of MATPOWER cannot", r.key)
 		}
 		tap := r.number("tap", 1)
-		if r.number("transformer", status(tap != 1)) == 0 {
+		if r.number("transformer", tap-1) == 0 {
 			tap = 0
 		}
 		c.Branch = append(c.Branch, matpower.Branch{From: busOf("branch", r, "f_bus").ID, To: busOf("branch", r, "t_bus").ID, Name: r.name, R: r.number("br_r", 0), X: r.number("br_x", 0), B: r.number("b_fr", 0) + r.number("b_to", 0),

@@ -374,7 +374,7 @@ type winding struct {
 // transformers reads records of four lines, or of five with three windings.
 func (y *rawCase) transformers() {
 	records := y.sections["TRANSFORMER"]
-	for number := 1; len(records) > 0; number++ {
+	for len(records) > 0 {
 		r, lines := records[0], 4
 		if r.integer(2, 0) != 0 {
 			lines = 5
@@ -382,12 +382,12 @@ func (y *rawCase) transformers() {
 		if len(records) < lines {
 			failf(r.line, "a transformer of %d lines instead of %d", len(records), lines)
 		}
-		y.transformer(records[:lines], number)
+		y.transformer(records[:lines])
 		records = records[lines:]
 	}
 }
 
-func (y *rawCase) transformer(records []rawRecord, number int) {
+func (y *rawCase) transformer(records []rawRecord) {
 	r, z := records[0], records[1]
 	cw, cz, cm := r.integer(4, 1), r.integer(5, 1), r.integer(6, 1)
 	for i, code := range []int{cw, cz, cm} {

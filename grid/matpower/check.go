@@ -22,11 +22,10 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s:%d: %s", e.Name, e.Line, e.Reason)
 }
 
-// Check says whether the case describes a network that can be computed on: bus
-// numbers are positive and unique; equipment is at buses that exist; numbers are
-// numbers; no limits of voltages and angles in service contradict one another; a bus is a reference, and every
-// island with load has one or a generator; every generator
-// has a cost, or none has; costs are complete. The error is an *Error.
+// Check says whether the case describes a network that can be computed on. Bus numbers are positive and unique; equipment
+// is at buses that exist; numbers are numbers. No limits of voltages and angles in service contradict one another. A bus is
+// a reference, and every island with load has one or a generator. Every generator has a cost, or none has; costs are
+// complete. The error is an *Error.
 func (c *Case) Check() error { return c.CheckFile(c.Name) }
 
 // CheckFile is Check of a case that was read from a file, whose name errors have.
@@ -258,7 +257,7 @@ func (k *checker) islands(c *Case) {
 	}
 }
 
-// Types are the types of the buses in a network: those of the rows, but an island without a reference bus has one, the
+// Types are the types of the buses in a network: those of the rows. An island without a reference bus has one, though: the
 // bus whose generators in service have the most Pmax. Without any its buses are isolated. Row numbers and equipment are
 // those of a case that Check takes.
 func (c *Case) Types() []BusType {

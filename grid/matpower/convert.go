@@ -98,12 +98,12 @@ func (p *parser) change(name, table string) {
 	p.expect('=', "\"=\"")
 	var v value
 	if p.tok.kind == '[' {
-		given := p.matrix(name)
-		if given.rows() == 0 && len(columns) == m.columns {
+		values := p.matrix(name)
+		if values.rows() == 0 && len(columns) == m.columns {
 			m.remove(rows)
 			return
 		}
-		v.block = &block{given.rows(), given.columns, given.data}
+		v.block = &block{values.rows(), values.columns, values.data}
 	} else {
 		v = p.expression(false, 0)
 	}

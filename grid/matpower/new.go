@@ -12,9 +12,9 @@ type Table struct {
 	Data    []float64 // a multiple of Columns
 }
 
-// New makes a case of its matrices, whose columns are the format's as Read takes them:
-// 13 or more of bus, 10 of gen, 11 of branch; gencost may be empty, and so may dcline and dclinecost. It is checked
-// (Case.Check). Errors have no line; what they are about is named by its number.
+// New makes a case of its matrices, whose columns are the format's as Read takes them. Bus has 13 or more, gen 10, branch
+// 11; gencost may be empty, and so may dcline and dclinecost. The case is checked (Case.Check). Errors have no line; what
+// they are about is named by its number.
 func New(name string, baseMVA float64, bus, gen, branch, gencost, dcline, dclinecost Table) (*Case, error) {
 	p := &parsed{function: name, structName: "mpc", version: "2", versionLine: 1, baseMVA: baseMVA, baseLine: 1, tables: map[string]*matrix{}}
 	for field, t := range map[string]Table{"bus": bus, "gen": gen, "branch": branch, "gencost": gencost, "dcline": dcline, "dclinecost": dclinecost} {

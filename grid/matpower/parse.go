@@ -201,8 +201,8 @@ func (p *parser) branch() {
 	}
 }
 
-// skipBranch passes statements up to the next "elseif", which is the present token then, or past the "else" or "end"
-// of their block, and returns which.
+// skipBranch passes statements up to the next "elseif", or past the "else" or "end" of their block, and returns which. An
+// "elseif" is the present token then.
 func (p *parser) skipBranch(line int) string {
 	for depth, field := 0, false; ; p.advance() {
 		word := ""
@@ -230,7 +230,7 @@ func (p *parser) skipBranch(line int) string {
 	}
 }
 
-// Library is the text of a network that a file may load by its name where there is no file of that name next to it. Package
+// Library is the text of a network that a file may load by its name where no file next to it has this name. Package
 // cases sets it.
 var Library func(name string) ([]byte, error)
 
@@ -268,14 +268,14 @@ func (p *parser) loaded(structName token) bool {
 	if p.load == maxLoads {
 		p.failf(call.line, "more than %d files load one another", maxLoads)
 	}
-	of, err := parseLoaded(path, src, p.load+1)
+	file, err := parseLoaded(path, src, p.load+1)
 	if err != nil {
 		p.failf(call.line, "%v", err)
 	}
-	p.out.structName, p.out.tables = structName.text, of.tables
-	p.out.version, p.out.versionLine = of.version, call.line
-	p.out.baseMVA, p.out.baseLine = of.baseMVA, -1
-	for _, m := range of.tables {
+	p.out.structName, p.out.tables = structName.text, file.tables
+	p.out.version, p.out.versionLine = file.version, call.line
+	p.out.baseMVA, p.out.baseLine = file.baseMVA, -1
+	for _, m := range file.tables {
 		m.line = 0
 		for i := range m.rowLine {
 			m.rowLine[i] = call.line

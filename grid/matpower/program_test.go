@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/gpc-engine/gpc/grid/formats"
 	"github.com/gpc-engine/gpc/grid/matpower"
 	_ "github.com/gpc-engine/gpc/grid/matpower/cases"
 )
@@ -73,11 +74,11 @@ func TestLoadcase(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	c, err := matpower.ReadFile(filepath.Join(dir, "mine.m"))
+	c, err := formats.ReadFile(filepath.Join(dir, "mine.m"))
 	if err != nil || len(c.Gen) != 3 || c.Bus[1].Pd != 21 {
 		t.Errorf("%v, %+v", err, c)
 	}
-	if _, err := matpower.ReadFile(filepath.Join(dir, "self.m")); err == nil || !strings.Contains(err.Error(), "load one another") {
+	if _, err := formats.ReadFile(filepath.Join(dir, "self.m")); err == nil || !strings.Contains(err.Error(), "load one another") {
 		t.Errorf("a file that loads itself: %v", err)
 	}
 }

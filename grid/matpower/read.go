@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"slices"
 	"strings"
 )
@@ -12,16 +11,6 @@ import (
 // MaxBytes is the largest file Read takes: about twenty times the largest
 // published case, 70 000 buses.
 const MaxBytes = 256 << 20
-
-// ReadFile is Read of a file, by its path.
-func ReadFile(path string) (*Case, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return Read(path, f)
-}
 
 // Read parses a version 2 case file and checks the case (Case.Check).
 // Errors contain name, which is the case's name where the file has no function.
@@ -104,7 +93,7 @@ func (p *parsed) build(file string) (*Case, error) {
 	for i, row := range []struct {
 		count int
 		name  func(int) *string
-	}{{len(c.Bus), func(k int) *string { return &c.Bus[k].Name }}, {len(c.Gen), func(k int) *string { return &c.Gen[k].Name }}, {len(c.Branch), func(k int) *string { return &c.Branch[k].Name }}} {
+	}{{len(c.Bus), func(k int) *string { return &c.Bus[k].Name }}, {c.generators(), func(k int) *string { return &c.Gen[k].Name }}, {len(c.Branch), func(k int) *string { return &c.Branch[k].Name }}} {
 		names := p.names[nameFields[i]]
 		if len(names) != row.count || row.count == 0 {
 			continue

@@ -64,7 +64,7 @@ s.bus_name = {
 	'a ]; s.bus = [ ''quoted''', { 'nested' }
 };
 s.extra.deep = struct('a', [1 2 3]);
-s.gentype{2} = 'x';
+s.gentype{2} = 'x'; s.gen_name = {'north', 'south', 'west', 'out'};
 `
 
 func read(t *testing.T, text string) *matpower.Case {
@@ -96,7 +96,7 @@ func TestAFileAsPeopleWriteIt(t *testing.T) {
 		t.Errorf("buses\n%+v, want\n%+v", c.Bus, want)
 	}
 	g := c.Gen
-	if !math.IsInf(g[0].QMax, 1) || !math.IsInf(g[0].QMin, -1) || g[0].Ramp10 != 7 || g[1].PMin != -3 || g[2].PMax != 100 || g[2].PMin != 25 || g[3].InService {
+	if g[0].Name != "north" || !math.IsInf(g[0].QMax, 1) || !math.IsInf(g[0].QMin, -1) || g[0].Ramp10 != 7 || g[1].PMin != -3 || g[2].PMax != 100 || g[2].PMin != 25 || g[3].InService {
 		t.Errorf("generators %+v", g)
 	}
 	if x := c.Branch[1]; x.X != 0.0625 || x.Tap != 0.978 || x.ShiftDeg != -30 || x.AngMin != -10*math.Pi || x.Line != 27 || !math.IsInf(c.Branch[2].RateA, 1) || c.Branch[4].InService {

@@ -71,12 +71,10 @@ func Write(w io.Writer, name, comment string, c *Case) error {
 
 // namesOf are the names of rows; nil where none has one.
 func namesOf[T any](rows []T, name func(T) string) (list []string) {
-	some := false
 	for _, r := range rows {
-		some = some || name(r) != ""
 		list = append(list, name(r))
 	}
-	if !some {
+	if strings.Join(list, "") == "" {
 		return nil
 	}
 	return list

@@ -91,16 +91,16 @@ func (c Cost) Convex() bool {
 }
 
 // convexHull takes out the corners above the convex hull where none is above it by more than a unit in the fifth digit of
-// the largest value: a straight line in segments, as files round it.
+// the largest value. Such corners are a straight line in segments, as files round it.
 func (c *Cost) convexHull() {
 	var hull []int
-	above := func(k, i, j int) float64 { // of corner k over the line from i to j
+	excess := func(k, i, j int) float64 { // of corner k over the line from i to j
 		slope := (c.Value[j] - c.Value[i]) / (c.Power[j] - c.Power[i])
 		return c.Value[k] - c.Value[i] - slope*(c.Power[k]-c.Power[i])
 	}
 	largest := 0.0
 	for k, v := range c.Value {
-		for len(hull) > 1 && above(hull[len(hull)-1], hull[len(hull)-2], k) > 0 {
+		for len(hull) > 1 && excess(hull[len(hull)-1], hull[len(hull)-2], k) > 0 {
 			hull = hull[:len(hull)-1]
 		}
 		hull, largest = append(hull, k), max(largest, math.Abs(v))
@@ -113,7 +113,7 @@ func (c *Cost) convexHull() {
 			continue
 		}
 		for k := hull[n-1] + 1; k < i; k++ {
-			if above(k, hull[n-1], i) > unit {
+			if excess(k, hull[n-1], i) > unit {
 				return
 			}
 		}

@@ -3,6 +3,7 @@ package network
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/gpc-engine/gpc/grid/internal/elimination"
 	"github.com/gpc-engine/gpc/grid/internal/multifrontal"
@@ -77,10 +78,15 @@ func (n *Network) Edges() [][2]int {
 	return edges
 }
 
-// angles solves for the angles by bus of powers at the unknown buses, x, which is overwritten; 0 at references.
-func (d *DC) angles(x []float64) []float64 {
+// angles solves for the angles by bus of powers injected at buses; 0 at references.
+func (d *DC) angles(p []float64) []float64 {
+	x, va := make([]float64, len(p)-len(d.net.References)), make([]float64, len(p))
+	for b, k := range d.place {
+		if k >= 0 {
+			x[k] = p[b]
+		}
+	}
 	d.factor.Solve(x)
-	va := make([]float64, len(d.place))
 	for b, k := range d.place {
 		if k >= 0 {
 			va[b] = x[k]
@@ -89,36 +95,31 @@ func (d *DC) angles(x []float64) []float64 {
 	return va
 }
 
-// inject adds a power at a bus.
-func (d *DC) inject(x []float64, bus int, p float64) {
-	if k := d.place[bus]; k >= 0 {
-		x[k] += p
-	}
-}
-
 // Solve finds the angles (rad) by bus and the flows by branch of powers injected at buses, pu.
 func (d *DC) Solve(p []float64) (va, flow []float64) {
-	n, x := d.net, make([]float64, d.net.Buses()-len(d.net.References))
-	for b, v := range p {
-		d.inject(x, b, v)
-	}
-	for k, start := range n.From { // a phase shifter and a reference's angle inject at the ends
-		w, to := d.weight[k], n.To[k]
-		v := w * (n.Shift(k) - d.fixed(start) + d.fixed(to))
-		d.inject(x, start, v)
-		d.inject(x, to, -v)
-	}
-	va = d.angles(x)
+	p = slices.Clone(p)
+	d.InjectFixed(p)
+	va = d.angles(p)
 	for b := range va {
-		va[b] += d.fixed(b)
+		va[b] += d.net.FixedAngle(b)
 	}
 	return va, d.Flows(va)
 }
 
-// fixed is the angle of a reference; 0 elsewhere.
-func (d *DC) fixed(bus int) float64 {
-	if d.place[bus] < 0 {
-		return d.net.Va0[bus]
+// InjectFixed adds what phase shifters and the references' angles inject at buses.
+func (d *DC) InjectFixed(p []float64) {
+	n := d.net
+	for k, start := range n.From {
+		flow := d.weight[k] * (n.FixedAngle(start) - n.FixedAngle(n.To[k]) - n.Shift(k))
+		p[start] -= flow
+		p[n.To[k]] += flow
+	}
+}
+
+// FixedAngle is the angle of a reference; 0 elsewhere.
+func (n *Network) FixedAngle(bus int) float64 {
+	if n.Kind[bus] == Slack {
+		return n.Va0[bus]
 	}
 	return 0
 }
@@ -144,12 +145,12 @@ func (n *Network) Balanced(pd, pg []float64) []float64 {
 	return p
 }
 
-// pair is the change of the flows by branch, or of the angles by bus, for a unit of power from one bus to another.
-func (d *DC) pair(start, to int) (va []float64) {
-	x := make([]float64, d.net.Buses()-len(d.net.References))
-	d.inject(x, start, 1)
-	d.inject(x, to, -1)
-	return d.angles(x)
+// pair is the change of the angles by bus for a unit of power from one bus to another.
+func (d *DC) pair(start, end int) (va []float64) {
+	p := make([]float64, d.net.Buses())
+	p[start]++
+	p[end]--
+	return d.angles(p)
 }
 
 // BranchFactors are the power transfer distribution factors of a branch, by bus: its flow for a unit injected there.
@@ -163,9 +164,9 @@ func (d *DC) BranchFactors(branch int) []float64 {
 
 // BusFactors are the power transfer distribution factors of a bus, by branch.
 func (d *DC) BusFactors(bus int) []float64 {
-	x := make([]float64, d.net.Buses()-len(d.net.References))
-	d.inject(x, bus, 1)
-	return d.unshifted(d.angles(x))
+	p := make([]float64, d.net.Buses())
+	p[bus] = 1
+	return d.unshifted(d.angles(p))
 }
 
 func (d *DC) unshifted(va []float64) []float64 {
@@ -176,8 +177,8 @@ func (d *DC) unshifted(va []float64) []float64 {
 	return flow
 }
 
-// OutageFactors are the line outage distribution factors of a branch: the share of its flow that each branch carries when
-// it is out, −1 for itself. They are NaN where that leaves an island.
+// OutageFactors are the line outage distribution factors of a branch: the share of its flow that each branch carries
+// without it, −1 for itself. They are NaN where that leaves an island.
 func (d *DC) OutageFactors(out int) []float64 {
 	flow := d.unshifted(d.pair(d.net.From[out], d.net.To[out]))
 	rest := 1 - flow[out]

@@ -53,8 +53,8 @@ func (n *Network) Injections(y *Admittance, vm, va, p, q []float64) {
 func (n *Network) Rounding(y *Admittance, out []float64) []float64 {
 	const unit = 0x1p-52
 	clear(out)
-	for k, from := range n.From {
-		out[from] += 4 * unit * (math.Hypot(y.Gff[k], y.Bff[k]) + math.Hypot(y.Gft[k], y.Bft[k]))
+	for k, start := range n.From {
+		out[start] += 4 * unit * (math.Hypot(y.Gff[k], y.Bff[k]) + math.Hypot(y.Gft[k], y.Bft[k]))
 		out[n.To[k]] += 4 * unit * (math.Hypot(y.Gtt[k], y.Btt[k]) + math.Hypot(y.Gtf[k], y.Btf[k]))
 	}
 	for b, v := range out {

@@ -187,8 +187,8 @@ func (n *Network) RequireCosts() error {
 // RequireLimits reports limits of a generator that leave no value between them.
 func (n *Network) RequireLimits() error { return n.contradiction }
 
-// MinReactance is the reactance (pu) of a branch of less impedance, or none. At 1 pu of current its ends differ by a hundred
-// millionth of a per unit, and what flows through it is known to 1e-7 pu.
+// MinReactance is the reactance (pu) of a branch of less impedance, or none. At 1 pu of current its ends differ by 1e-8 pu,
+// and what flows through it is known to 1e-7 pu.
 const MinReactance = 1e-8
 
 // Curve is a side of a generator's capability curve: P·p + Q·q ≤ Bound of its powers, pu, with P² + Q² = 1.

@@ -15,8 +15,8 @@ type MovedReference struct{ From, To int } // bus index
 
 // changedType is the type that a bus of an island without a reference gets.
 type changedType struct {
-	id int
-	to matpower.BusType
+	id   int
+	kind matpower.BusType
 }
 
 // Notes say in a sentence each where the network differs from the file.
@@ -26,7 +26,7 @@ func (n *Network) Notes() []string {
 		notes = append(notes, fmt.Sprintf("bus %d, the reference of the file, has no generator in service: bus %d is the reference instead, the one with the most active power in its island", n.BusID[m.From], n.BusID[m.To]))
 	}
 	for _, t := range n.changedTypes {
-		if t.to == matpower.Reference {
+		if t.kind == matpower.Reference {
 			notes = append(notes, fmt.Sprintf("bus %d is the reference of an island without one", t.id))
 		} else {
 			notes = append(notes, fmt.Sprintf("bus %d is not connected, has no load and is left out", t.id))
@@ -58,17 +58,17 @@ func (n *Network) moveReferences() {
 		if hasUnit[r] || references[island[r]] > 1 {
 			continue
 		}
-		to := -1
+		bus := -1
 		for b := range hasUnit {
-			if hasUnit[b] && island[b] == island[r] && (to < 0 || power[b] > power[to]) {
-				to = b
+			if hasUnit[b] && island[b] == island[r] && (bus < 0 || power[b] > power[bus]) {
+				bus = b
 			}
 		}
-		if to < 0 {
+		if bus < 0 {
 			continue
 		}
-		n.Kind[r], n.Kind[to], n.References[k] = PQ, Slack, to
-		n.MovedReferences = append(n.MovedReferences, MovedReference{r, to})
+		n.Kind[r], n.Kind[bus], n.References[k] = PQ, Slack, bus
+		n.MovedReferences = append(n.MovedReferences, MovedReference{r, bus})
 	}
 }
 
@@ -91,21 +91,21 @@ func (n *Network) Islands(out ...int) []int {
 func (n *Network) Shift(branch int) float64 { return math.Atan2(n.sinφ[branch], n.cosφ[branch]) }
 
 // StartAngles are those of a flat start, rad: an island's first reference's. Where a branch has the shift of a vector group,
-// 30° or more, they follow the shifts from bus to bus, so that no branch begins with such a difference.
+// 30° or more, they follow the shifts from bus to bus. No branch begins with such a difference then.
 func (n *Network) StartAngles() []float64 {
 	angles := make([]float64, n.Buses())
 	branches, grouped := make([][]int, n.Buses()), false
-	for k, from := range n.From {
-		branches[from], branches[n.To[k]] = append(branches[from], k), append(branches[n.To[k]], k)
+	for k, start := range n.From {
+		branches[start], branches[n.To[k]] = append(branches[start], k), append(branches[n.To[k]], k)
 		grouped = grouped || math.Abs(n.Shift(k)) > 29*math.Pi/180
 	}
-	known := make([]bool, n.Buses())
+	visited := make([]bool, n.Buses())
 	for _, r := range n.References {
 		angles[r] = n.Va0[r]
-		if known[r] {
+		if visited[r] {
 			continue
 		}
-		known[r] = true
+		visited[r] = true
 		for queue := []int{r}; len(queue) > 0; queue = queue[1:] {
 			bus := queue[0]
 			for _, k := range branches[bus] {
@@ -116,8 +116,8 @@ func (n *Network) StartAngles() []float64 {
 				if !grouped {
 					shift = 0
 				}
-				if !known[other] {
-					angles[other], known[other] = angles[bus]+shift, true
+				if !visited[other] {
+					angles[other], visited[other] = angles[bus]+shift, true
 					queue = append(queue, other)
 				}
 			}

@@ -6,8 +6,8 @@ import (
 	"math"
 )
 
-// Slack says how units share the balance of active power, which otherwise the reference takes up alone: by Shares, and
-// within their limits of active power.
+// Slack says how units share the balance of active power: by Shares, and within their limits of active power. Otherwise the
+// reference takes it up alone.
 type Slack struct {
 	// Shares are by unit, nonnegative. Nil shares by headroom: the room that a unit's dispatch leaves in the direction of
 	// the balance.

@@ -35,7 +35,7 @@ type Grid struct {
 
 // New takes a network: bus numbers 1, 2, … in their order, everything in service, in MVA
 // on the base; costs may be empty; admittance has a row of AdmittanceColumns a branch, per
-// unit. dc has four numbers a DC line: the rows of gen, from 0, that are its from and its to end, and the losses of
+// unit. dc has four numbers a DC line: the rows of gen, from 0, at its ends from and to, and the losses of
 // network.DCLine. The arguments are not kept.
 func New(name string, baseMVA float64, bus, gen, branch, cost []float64, costColumns int, admittance, dc []float64) (*Grid, error) {
 	c, err := matpower.New(name, baseMVA, matpower.Table{Columns: BusColumns, Data: bus}, matpower.Table{Columns: GenColumns, Data: gen},
@@ -81,11 +81,6 @@ func New(name string, baseMVA float64, bus, gen, branch, cost []float64, costCol
 	}
 	return g, nil
 }
-
-// Buses, Gens and Branches count the rows.
-func (g *Grid) Buses() int    { return g.net.Buses() }
-func (g *Grid) Gens() int     { return g.net.Gens() }
-func (g *Grid) Branches() int { return g.net.Branches() }
 
 // Network is the grid in per unit, whose slices are the grid's own.
 func (g *Grid) Network() *network.Network { return g.net }

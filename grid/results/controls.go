@@ -168,7 +168,7 @@ func Regulate(n *network.Network, pr FlowProblem, controls []Control) (*PowerFlo
 	}
 	settle := func() error {
 		for range maxControlRounds {
-			changed, next := false, m
+			change, next := false, m
 			values, settings := make([]float64, len(controls)), make([]float64, len(controls))
 			for i := range controls {
 				c := &controls[i]
@@ -178,11 +178,11 @@ func Regulate(n *network.Network, pr FlowProblem, controls []Control) (*PowerFlo
 					continue
 				}
 				if set := min(max(c.Set-e/slope[i], c.Min), c.Max); math.Abs(set-c.Set) > 1e-9*(c.Max-c.Min) {
-					c.Set, changed = set, true
+					c.Set, change = set, true
 					next = apply(next, c, set)
 				}
 			}
-			if !changed {
+			if !change {
 				return nil
 			}
 			after, q, err := solve(next)

@@ -75,8 +75,8 @@ func Relaxed(n *network.Network, r *acopf.Relaxation) []Broken {
 	return out
 }
 
-// SoftPrices are prices of soft limits in the file's units, from words: rating ($/MVAh), voltage ($/h per pu), angle ($/h per
-// degree) and generation ($/MWh and $/MVArh).
+// SoftPrices are prices of soft limits in the file's units, from words. These are rating ($/MVAh), voltage ($/h per pu),
+// angle ($/h per degree) and generation ($/MWh and $/MVArh).
 func SoftPrices(n *network.Network, prices map[string]float64) (soft acopf.SoftLimits, err error) {
 	for word, v := range prices {
 		switch word {

@@ -257,13 +257,13 @@ func (y *securityRun) reportProgress() {
 // finish counts an outage.
 func (y *securityRun) finish(outage powerflow.Outage) {
 	y.mu.Lock()
-	switch by := &y.out.SolvedBy; {
+	switch count := &y.out.SolvedBy; {
 	case outage.Lanes:
-		by.Lanes++
+		count.Lanes++
 	case outage.Compensated:
-		by.BaseFactors++
+		count.BaseFactors++
 	default:
-		by.OwnFactors++
+		count.OwnFactors++
 	}
 	y.mu.Unlock()
 	y.reportProgress()

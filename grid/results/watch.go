@@ -54,11 +54,11 @@ func (w *securityWatch) count() int { return 2*(w.n.Buses()+w.n.Branches()) + 4*
 
 // measure writes the excess over each limit, pu; −Inf for what is out or without supply, and for units without pg.
 func (w *securityWatch) measure(vm, va, pg, qg []float64, dark []int, excess []float64) {
-	n, nb, nl, ng := w.n, w.n.Buses(), w.n.Branches(), w.n.Gens()
+	nb, nl, ng := w.n.Buses(), w.n.Branches(), w.n.Gens()
 	w.p.Vm, w.p.Va = vm, va
 	w.p.Pg, w.p.Qg = pg, qg
-	n.BranchFlows(&n.Admittance, vm, va, w.p.Flows)
-	f, lowest := w.p.Flows, math.Inf(-1)
+	n, f, lowest := w.n, w.p.Flows, math.Inf(-1)
+	n.BranchFlows(&n.Admittance, vm, va, f)
 	for b, v := range vm {
 		excess[b], excess[nb+b] = w.limits.vmin[b]-v, v-w.limits.vmax[b]
 	}

@@ -188,7 +188,7 @@ func newLaneFactor(l *layout, list [][]int, border int, level isa.Level, width i
 		case x == y:
 			return fd[x] + lanes.Ref(4*max(place[i], place[j])+min(place[i], place[j]))
 		case x < y:
-			i, j, x, y = j, i, y, x
+			return offDiagonal(y, x) + lanes.Ref(4*place[j]+place[i])
 		}
 		return offDiagonal(x, y) + lanes.Ref(4*place[i]+place[j])
 	}

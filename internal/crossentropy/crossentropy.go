@@ -165,9 +165,9 @@ func (m *Memory) Best() *Elite {
 // offsets and the elites of the last decision, one step on. Mean and spread are those of
 // the best elite and of the last round.
 func (s *Sampler) Begin(m *Memory, steps int) {
-	width := len(s.opt.Unit)
-	s.memory, s.steps, s.knots, s.drawn, s.given = m, steps, min(MostKnots, steps), 0, 1
-	size := steps * width
+	width, size := len(s.opt.Unit), steps*len(s.opt.Unit)
+	s.memory, s.steps, s.knots = m, steps, min(MostKnots, steps)
+	s.drawn, s.given = 0, 1
 	s.room = slices.Grow(s.room[:0], s.opt.Round*size)[:s.opt.Round*size]
 	s.mean = slices.Grow(s.mean[:0], size)[:size]
 	for i := range m.elites {

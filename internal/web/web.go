@@ -1,4 +1,4 @@
-// Package web is shared by the HTTP handlers of packages serve and view: it checks the host that a request
+// Package web is shared by the HTTP handlers of packages serve and view. It checks the host that a request
 // names and the site that it comes from, compresses answers, and writes streams of server-sent events.
 //
 // The central type is Stream.

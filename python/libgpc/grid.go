@@ -6,10 +6,8 @@ package main
 import "C"
 
 import (
-	"cmp"
 	"errors"
 	"math"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -92,11 +90,7 @@ func gpc_network(opt *C.char, out *C.uintptr_t, err **C.char) C.int32_t {
 		var err error
 		switch {
 		case o.File:
-			var f *os.File
-			if f, err = os.Open(o.Name); err == nil {
-				c, err = formats.Read(o.Name, f)
-				err = cmp.Or(err, f.Close())
-			}
+			c, err = formats.ReadFile(o.Name)
 		case o.Text == "":
 			c, err = cases.Read(o.Name)
 		default:

@@ -72,8 +72,8 @@ func (y *optima) solveSoft(r *run, problems []acopf.Problem, prices map[string]f
 	return answer(out, map[string]any{"soft": limits})
 }
 
-// gpc_network_factors writes distribution factors of the DC model, a row for each of count numbers in service: of kind 0 of
-// branches by bus, of 1 of buses by branch, of 2 of outages of branches by branch.
+// gpc_network_factors writes distribution factors of the DC model, a row for each of count numbers in service. Kind 0 is of
+// branches by bus, 1 of buses by branch, 2 of outages of branches by branch.
 //
 //export gpc_network_factors
 func gpc_network_factors(h C.uintptr_t, kind C.int64_t, numbers unsafe.Pointer, count C.int64_t, dst unsafe.Pointer, entries C.int64_t, err **C.char) C.int32_t {
@@ -110,7 +110,7 @@ func gpc_network_factors(h C.uintptr_t, kind C.int64_t, numbers unsafe.Pointer, 
 }
 
 // gpc_network_least finds the least relaxation of limits with which an optimal power flow at loads by bus (MW, MVAr; NULL for
-// the case's) has a solution, and answers what gpc opf --json prints of why there is none.
+// the case's) has a solution. It answers what gpc opf --json prints of why there is none.
 //
 //export gpc_network_least
 func gpc_network_least(h C.uintptr_t, pd unsafe.Pointer, pds C.int64_t, qd unsafe.Pointer, qds C.int64_t, out **C.char, cancel C.uintptr_t, err **C.char) C.int32_t {

@@ -42,8 +42,8 @@ func gpc_grid_flow(h C.uintptr_t, opt *C.char, voltages unsafe.Pointer, buses C.
 		if err != nil {
 			return err
 		}
-		if len(v) != 2*g.Buses() {
-			return wrongf("voltages has %d rows, want %d", int64(buses), g.Buses())
+		if len(v) != 2*y.n.Buses() {
+			return wrongf("voltages has %d rows, want %d", int64(buses), y.n.Buses())
 		}
 		var o struct {
 			GivenStart    bool      `json:"given"`
@@ -96,7 +96,7 @@ func gpc_grid_optimal(h C.uintptr_t, opt *C.char, bus unsafe.Pointer, buses C.in
 			p             unsafe.Pointer
 			rows          C.int64_t
 			columns, want int
-		}{{"bus", bus, buses, busResults, g.Buses()}, {"gen", gen, gens, genResults, g.Gens()}, {"branch", branch, branches, branchResults, g.Branches()}} {
+		}{{"bus", bus, buses, busResults, y.n.Buses()}, {"gen", gen, gens, genResults, y.n.Gens()}, {"branch", branch, branches, branchResults, y.n.Branches()}} {
 			if tables[i], err = table(t.name, t.p, t.rows, t.columns); err != nil {
 				return err
 			}

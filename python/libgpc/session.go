@@ -281,10 +281,10 @@ func gpc_front(h C.uintptr_t, opt *C.char, state *C.double, states C.int64_t, ct
 		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		asked := batchnav.FrontOptions{Weights: o.Weights, Points: o.Points, LookAhead: o.LookAhead, Remaining: o.Remaining, Threads: cmp.Or(s.choice.Threads, runtime.GOMAXPROCS(0))}
+		request := batchnav.FrontOptions{Weights: o.Weights, Points: o.Points, LookAhead: o.LookAhead, Remaining: o.Remaining, Threads: cmp.Or(s.choice.Threads, runtime.GOMAXPROCS(0))}
 		var f *batchnav.Front
 		if o.Exact {
-			f, err = s.staged.ExactFront(run, in.At(spec, 0), asked, nil)
+			f, err = s.staged.ExactFront(run, in.At(spec, 0), request, nil)
 		} else {
 			if n := max(len(o.Weights), o.Points); s.fronts == nil || n > s.frontPoints {
 				if s.fronts, err = s.staged.Fronts(s.engine, s.setup, n); err != nil {
@@ -292,7 +292,7 @@ func gpc_front(h C.uintptr_t, opt *C.char, state *C.double, states C.int64_t, ct
 				}
 				s.frontPoints = n
 			}
-			f, err = s.fronts.Front(run, in.At(spec, 0), asked)
+			f, err = s.fronts.Front(run, in.At(spec, 0), request)
 		}
 		if err != nil && run.Err() == nil { // what Front refuses is asked for
 			return gpc.BadInput(err)

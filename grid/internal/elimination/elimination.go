@@ -15,7 +15,7 @@ type Order struct {
 	Below [][]int
 }
 
-// MinimumDegree orders n buses connected by edges so that their elimination adds few: always the bus with the fewest
+// MinimumDegree orders n buses connected by edges so that their elimination adds few. Next is always the bus with the fewest
 // remaining neighbours, of equals the one that came to that number last, first the lowest one (W. F. Tinney, J. W. Walker,
 // Proc. IEEE 55(11), 1967, scheme 2). It connects its neighbours to one another. The buses in final go last, in that order.
 func MinimumDegree(n int, edges [][2]int, final []int) Order {

@@ -18,7 +18,7 @@ import (
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/engine"
 	"github.com/gpc-engine/gpc/grid/acopf"
-	"github.com/gpc-engine/gpc/grid/matpower"
+	"github.com/gpc-engine/gpc/grid/formats"
 	"github.com/gpc-engine/gpc/grid/network"
 	"github.com/gpc-engine/gpc/internal/machine"
 	"github.com/gpc-engine/gpc/internal/version"
@@ -295,7 +295,7 @@ func (y *pglib) factors(name string, s *acopf.Solver, other rival, at *acopf.Res
 }
 
 func readNetwork(path string) (*network.Network, error) {
-	c, err := matpower.ReadFile(path)
+	c, err := formats.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}

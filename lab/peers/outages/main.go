@@ -28,6 +28,7 @@ import (
 	"github.com/klauspost/cpuid/v2"
 
 	"github.com/gpc-engine/gpc/grid/acopf/laneflow"
+	"github.com/gpc-engine/gpc/grid/formats"
 	"github.com/gpc-engine/gpc/grid/matpower"
 	"github.com/gpc-engine/gpc/grid/network"
 	"github.com/gpc-engine/gpc/grid/powerflow"
@@ -97,7 +98,7 @@ type ours struct {
 }
 
 func newOurs(path string, most int) (*ours, error) {
-	c, err := matpower.ReadFile(path)
+	c, err := formats.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}

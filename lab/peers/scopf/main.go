@@ -38,6 +38,7 @@ import (
 	"time"
 
 	"github.com/gpc-engine/gpc/grid/acopf"
+	"github.com/gpc-engine/gpc/grid/formats"
 	"github.com/gpc-engine/gpc/grid/matpower"
 	"github.com/gpc-engine/gpc/grid/network"
 	"github.com/gpc-engine/gpc/grid/networktest"
@@ -126,7 +127,7 @@ func run(ctx context.Context, cases, lists, only, profile string, limit time.Dur
 		if err != nil {
 			return fmt.Errorf("%s: %w", lists, err)
 		}
-		c, err := matpower.ReadFile(filepath.Join(cases, p.network+".m"))
+		c, err := formats.ReadFile(filepath.Join(cases, p.network+".m"))
 		if err != nil {
 			return err
 		}
