@@ -258,5 +258,5 @@ def test_a_trace_of_the_version_before_is_read():
 
 def test_a_trace_is_a_frame():
     pandas = pytest.importorskip("pandas", reason="pandas is not installed")
-    frame = gpc.traces.read(ROOT / "lab" / "results" / "epyc-2-cores" / "integrator-convex-navigator.jsonl").frame()
+    frame = gpc.traces.read(ROOT / "python" / "tests" / "data" / "trace-2.jsonl").frame()
     assert isinstance(frame, pandas.DataFrame) and {"episode", "t", "x_0", "u_1", "margin"} <= set(frame.columns)
