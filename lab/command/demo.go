@@ -120,6 +120,9 @@ func (d *demo) summarise(name string, r *closedloop.Result, search *batchnav.Ref
 	if saves := 100 * (proposed - least) / proposed; saves >= 0 {
 		found += fmt.Sprintf(", saves %.2g %%", saves)
 	}
+	if search.Candidates <= 2 {
+		found = "–" // the map's method decides without a search
+	}
 	d.show(row, name, fmt.Sprintf("%d of %d", r.Episodes-len(r.Unsafe), r.Episodes), extra, single, found)
 }
 
@@ -146,7 +149,11 @@ func (d *demo) run(candidates, scenarios, epochs int) error {
 		if file == "" && (!c.Bundled() || c.Definition().Group == bundled.Systems) {
 			continue
 		}
-		s, err := c.Setup(c.DefaultMethod(), file)
+		method := c.DefaultMethod()
+		if len(c.Spec().Switches) > 0 {
+			method = "" // the one that the map was made for: a map of chances is no plan
+		}
+		s, err := c.Setup(method, file)
 		if err != nil {
 			return err
 		}
@@ -155,7 +162,7 @@ func (d *demo) run(candidates, scenarios, epochs int) error {
 	if len(with) == 0 {
 		return cli.BadInputf("no case of this program has a bundled map")
 	}
-	d.show("%s\n\nEvery case with a map, in episodes that it was not made of, under the true\ndynamics. Every trace is simulated again. Extra cost: above the optimum of the\nsame episode. Search: the best of %d plans simulated for one decision.\n\n",
+	d.show("%s\n\nCases with switched inputs and the paper's, in episodes that no map was made of,\nunder the true dynamics. Every trace is simulated again. Extra cost: above the\noptimum of the same episode. Search: the best of up to %d plans for one decision.\n\n",
 		cli.BackendLine(e.About(), engine.ProbeCUDA().Driver != ""), candidates)
 	d.show(row, "case", "limits kept", "extra cost", "a decision", "search")
 	for _, m := range with {
@@ -164,7 +171,7 @@ func (d *demo) run(candidates, scenarios, epochs int) error {
 		}
 	}
 	for _, m := range with {
-		methods, episodes := []string{m.DefaultMethod(), "direct"}, min(d.episodes, max(2, mostDecisions/m.steps()))
+		methods, episodes := []string{m.setup.Method, "direct"}, min(d.episodes, max(2, mostDecisions/m.steps()))
 		if m.Definition().Learned != nil {
 			methods, episodes = methods[:1], 1 // whole scenes of many robots
 		} else {
@@ -270,13 +277,13 @@ func (d *demo) closedLoop(m mapped, methods []string, episodes int) error {
 		}
 		d.result.Evaluations = append(d.result.Evaluations, result)
 		report.Put(d.records, *result)
-		if method == m.DefaultMethod() {
+		if method == m.setup.Method {
 			d.summarise(name, result, d.result.Refinements[m.Spec().Name])
 			if err := d.records.AddTrace(d.cmd.Context(), trace); err != nil {
 				return err
 			}
 		}
-		if method != m.DefaultMethod() && method != "direct" { // what is left is of the map
+		if method != m.setup.Method && method != "direct" { // what is left is of the map
 			if err := os.Remove(trace); err != nil {
 				return err
 			}
