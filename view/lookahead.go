@@ -10,12 +10,15 @@ import (
 // lookAhead has a fan made of the last frame where somebody sees it and it is another than the
 // one before, and leaves the loop its time.
 func (p *player) lookAhead() {
+	if !p.fanning && (!p.watched() || time.Now().Before(p.nextFan)) {
+		return
+	}
 	_, last := p.source.Range()
 	episode := p.source.Frame(last).Episode
-	if p.fanning && p.fanned.episode != episode { // nobody is there any more
-		p.dropFan()
-	}
-	if p.fanning || !p.watched() || time.Now().Before(p.nextFan) {
+	if p.fanning {
+		if p.fanned.episode != episode { // nobody is there any more
+			p.dropFan()
+		}
 		return
 	}
 	p.nextFan = time.Now().Add(fansEvery)
