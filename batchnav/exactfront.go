@@ -20,10 +20,11 @@ const ExactPoints = 50
 // solves do not converge are left out.
 func ExactFront(ctx context.Context, p domain.Problem, solver domain.Receding, obs Observation, opt FrontOptions, initial *Front) (*Front, error) {
 	spec := p.Spec()
-	if opt.LookAhead < 0 || opt.Remaining < 0 || max(opt.LookAhead, opt.Remaining) > MaxLookAhead {
-		return nil, fmt.Errorf("front: look-ahead %d, remaining %d: want 0 to %d", opt.LookAhead, opt.Remaining, MaxLookAhead)
+	decisions, err := opt.decisions(spec, domain.AbilitiesOfProblem(p), obs.C)
+	if err != nil {
+		return nil, err
 	}
-	decisions, weights := lookAhead(spec, domain.AbilitiesOfProblem(p), obs.C, opt.LookAhead, opt.Remaining), opt.Weights
+	weights := opt.Weights
 	if len(weights) == 0 {
 		weights = dataset.Proper(spec.ObjectiveSize(), max(spec.ObjectiveSize(), cmp.Or(opt.Points, ExactPoints)))
 	}

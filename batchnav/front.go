@@ -117,10 +117,11 @@ func (f *Fronts) Front(ctx context.Context, obs Observation, opt FrontOptions) (
 	if n := len(opt.Weights); n > len(f.cost) {
 		return nil, fmt.Errorf("front: %d weightings, want at most the %d that there is room for", n, len(f.cost))
 	}
-	if opt.LookAhead < 0 || opt.Remaining < 0 || max(opt.LookAhead, opt.Remaining) > MaxLookAhead {
-		return nil, fmt.Errorf("front: look-ahead %d, remaining %d: want 0 to %d", opt.LookAhead, opt.Remaining, MaxLookAhead)
+	decisions, err := opt.decisions(spec, r.abilities, obs.C)
+	if err != nil {
+		return nil, err
 	}
-	front := &Front{LookAhead: lookAhead(spec, r.abilities, obs.C, opt.LookAhead, opt.Remaining)}
+	front := &Front{LookAhead: decisions}
 	weights, rounds := opt.Weights, 0
 	var pairs [][2]int
 	if len(weights) == 0 {
@@ -147,6 +148,14 @@ func (f *Fronts) Front(ctx context.Context, obs Observation, opt FrontOptions) (
 	}
 	front.compare(m)
 	return front, nil
+}
+
+// decisions are those of a roll-out from a context.
+func (o *FrontOptions) decisions(spec *domain.Spec, abilities *domain.ProblemAbilities, c []float64) (int, error) {
+	if o.LookAhead < 0 || o.Remaining < 0 || max(o.LookAhead, o.Remaining) > MaxLookAhead {
+		return 0, fmt.Errorf("front: look-ahead %d, remaining %d: want 0 to %d", o.LookAhead, o.Remaining, MaxLookAhead)
+	}
+	return lookAhead(spec, abilities, c, o.LookAhead, o.Remaining), nil
 }
 
 // decide adds points of these weights to a front.
