@@ -25,8 +25,9 @@ type Solver struct {
 	angle     []int // variable of a bus; −1 at a reference
 	price     []int // of a bus's balance
 	isPrice   []bool
-	power     []int // of a unit; −1 for one without room
-	level     []int // of a unit's piecewise linear cost; −1 without
+	power     []int                  // of a unit; −1 for one without room, and for the to end of a DC line
+	lines     map[int]network.DCLine // by the unit at the from end
+	level     []int                  // of a unit's piecewise linear cost; −1 without
 	variables int
 	limits    []limit
 	structure *multifrontal.Structure
@@ -54,19 +55,25 @@ func New(n *network.Network) (*Solver, error) {
 	if err := cmp.Or(n.RequireCosts(), n.RequireLimits()); err != nil {
 		return nil, err
 	}
-	for _, d := range n.DCLines {
-		return nil, fmt.Errorf("network %s: the linear optimum has no DC lines, and that from bus %d to bus %d is in service", n.Name, n.BusID[n.GenBus[d.From]], n.BusID[n.GenBus[d.To]])
-	}
 	dc, err := network.NewDC(n)
 	if err != nil {
 		return nil, err
 	}
 	nb := n.Buses()
-	s := &Solver{net: n, dc: dc, angle: make([]int, nb), price: make([]int, nb), power: make([]int, n.Gens()), level: make([]int, n.Gens())}
-	order := elimination.MinimumDegree(nb, n.Edges(), nil)
-	gensAt := make([][]int, nb)
+	s := &Solver{net: n, dc: dc, angle: make([]int, nb), price: make([]int, nb), power: make([]int, n.Gens()), level: make([]int, n.Gens()), lines: map[int]network.DCLine{}}
+	edges, gensAt, terminals := n.Edges(), make([][]int, nb), n.Terminals()
+	for _, d := range n.DCLines {
+		if cost := n.Cost[d.To]; len(cost.Polynomial) > 1 || cost.PiecewiseLinear() {
+			return nil, fmt.Errorf("network %s: the to end of the DC line from bus %d to bus %d has a cost: give it to the from end", n.Name, n.BusID[n.GenBus[d.From]], n.BusID[n.GenBus[d.To]])
+		}
+		edges = append(edges, [2]int{n.GenBus[d.From], n.GenBus[d.To]})
+		s.lines[d.From], gensAt[n.GenBus[d.From]] = d, append(gensAt[n.GenBus[d.From]], d.From) // first, as inner variables
+	}
+	order := elimination.MinimumDegree(nb, edges, nil)
 	for g, b := range n.GenBus {
-		gensAt[b] = append(gensAt[b], g)
+		if s.power[g], s.level[g] = -1, -1; !terminals[g] {
+			gensAt[b] = append(gensAt[b], g)
+		}
 	}
 	size, inner := make([]int, nb), make([]int, nb)
 	next := func() int { s.variables++; return s.variables - 1 }
@@ -78,9 +85,12 @@ func New(n *network.Network) (*Solver, error) {
 		s.price[b] = next()
 		inner[k] = s.variables - start
 		for _, g := range gensAt[b] {
-			s.power[g], s.level[g] = -1, -1
 			if n.PMax[g]-n.PMin[g] > fixedRoom {
-				if s.power[g] = next(); n.Cost[g].PiecewiseLinear() {
+				s.power[g] = next()
+				if terminals[g] {
+					inner[k] = s.variables - start
+				}
+				if n.Cost[g].PiecewiseLinear() {
 					s.level[g] = next()
 				}
 			}
@@ -116,6 +126,9 @@ func New(n *network.Network) (*Solver, error) {
 	for g, v := range s.power {
 		if v >= 0 {
 			s.constant[entry(s.price[n.GenBus[g]], v)] = -1
+			if d, ok := s.lines[g]; ok {
+				s.constant[entry(s.price[n.GenBus[d.To]], v)] = 1 - d.Loss1
+			}
 		}
 	}
 	for _, l := range s.limits {
@@ -242,6 +255,7 @@ func (s *Solver) iterate(ctx context.Context, pd []float64) (*acopf.Result, *aco
 	if largest > 0 {
 		y.scale = 1 / largest
 	}
+	s.deliver(fixed)
 	y.injected = n.Balanced(pd, fixed)
 	s.dc.InjectFixed(y.injected)
 	for k, l := range s.limits {
@@ -299,6 +313,13 @@ func (s *Solver) iterate(ctx context.Context, pd []float64) (*acopf.Result, *aco
 		return r, nil
 	}
 	return r, s.result(y, fixed, r)
+}
+
+// deliver writes the powers of the to ends of DC lines by those of the from ends.
+func (s *Solver) deliver(pg []float64) {
+	for _, d := range s.net.DCLines {
+		pg[d.To] = (d.Loss1-1)*pg[d.From] - d.Loss0
+	}
 }
 
 // middle is a start between two limits.
@@ -486,16 +507,23 @@ func (s *Solver) result(y *state, fixed []float64, r *acopf.Result) *acopf.Limit
 		}
 		r.KKT.Violation = max(r.KKT.Violation, l.value(y.x)-l.bound)
 	}
+	terminals := s.net.Terminals()
 	for g, v := range s.power {
 		if v >= 0 {
 			r.Pg[g] = y.x[v]
 		}
 		value, first, _ := s.net.Cost[g].At(r.Pg[g])
-		if r.Objective += value; v < 0 { // the reduced cost is the multiplier of either limit
+		r.Objective += value
+		d, ok := s.lines[g]
+		if v < 0 && (ok || !terminals[g]) { // the reduced cost is the multiplier of either limit
 			reduced := first - r.LambdaP[s.net.GenBus[g]]
+			if ok {
+				reduced += (1 - d.Loss1) * r.LambdaP[s.net.GenBus[d.To]]
+			}
 			m.PMin[g], m.PMax[g] = max(reduced, 0), max(-reduced, 0)
 		}
 	}
+	s.deliver(r.Pg)
 	r.J[2] = r.Objective
 	r.KKT.Feasibility, r.KKT.Gradient = y.worst, y.worst
 	r.KKT.Complementarity = y.gap

@@ -29,6 +29,39 @@ func TestOptimaArePYPOWERs(t *testing.T) {
 	}
 }
 
+// DC lines carry what is cheapest, with their losses, limits and costs: case30 with 0.6 of its ratings and a line from bus 22
+// to bus 8, by IPOPT (CasADi 3.8) on the same linear program.
+func TestDCLinesCarryWhatIPOPTFinds(t *testing.T) {
+	polynomial := func(coefficients ...float64) matpower.Cost {
+		return matpower.Cost{Model: matpower.Polynomial, Coefficients: coefficients}
+	}
+	for name, x := range map[string]struct {
+		line       matpower.DCLine
+		cost, flow float64 // flow: MW into the from end
+	}{
+		"free":     {matpower.DCLine{From: 22, To: 8, PMin: -10, PMax: 10}, 565.879456, 7.18826},
+		"lossy":    {matpower.DCLine{From: 22, To: 8, PMax: 30, Loss0: 0.2, Loss1: 0.04, Cost: polynomial(0.001, 0.1, 0)}, 568.687167, 7.69015},
+		"backward": {matpower.DCLine{From: 8, To: 22, PMin: -30, PMax: -2, Loss0: 0.1, Loss1: 0.03, Cost: matpower.Cost{Model: matpower.PiecewiseLinear, Points: []matpower.Point{{Power: -30, Cost: 3}, {Power: -1, Cost: 0}, {Power: 10, Cost: 5}}}}, 566.069781, -7.18617},
+	} {
+		c := networktest.Case(t, "case30")
+		for k := range c.Branch {
+			c.Branch[k].RateA *= 0.6
+		}
+		x.line.InService, x.line.Vf, x.line.Vt = true, 1, 1
+		c.AddDCLine(x.line)
+		r, _ := solve(t, networktest.Of(t, c))
+		if r.Status != acopf.Optimal || math.Abs(r.Objective-x.cost) > 2e-5 || math.Abs(-100*r.Pg[6]-x.flow) > 1e-3 {
+			t.Fatalf("%s: %s, %v $/h and %v MW, want %v and %v", name, r.Status, r.Objective, -100*r.Pg[6], x.cost, x.flow)
+		}
+		fixed := networktest.Of(t, c) // without room it is the same, and more would cost nothing
+		fixed.PMin[6], fixed.PMax[6] = r.Pg[6], r.Pg[6]
+		same, m := solve(t, fixed)
+		if math.Abs(same.Objective-r.Objective) > 1e-6 || same.Pg[7] != (x.line.Loss1-1)*r.Pg[6]-x.line.Loss0/100 || max(m.PMin[6], m.PMax[6]) > 1e-3 {
+			t.Errorf("%s: %v $/h where the line is fixed, instead of %v; multipliers %v and %v", name, same.Objective, r.Objective, m.PMin[6], m.PMax[6])
+		}
+	}
+}
+
 // A dispatch by hand: unit 1 at 10 and 20 $/MWh from 60 MW on, unit 2 at 30, and a line of 50 MW to the load of 100.
 func TestPiecewiseLinearCostsAndARating(t *testing.T) {
 	c := networktest.Case(t, "case9")
