@@ -137,7 +137,8 @@ func TestRAWTransformers(t *testing.T) {
 	near("shunt", three.Bus[0].Bs, -0.2)
 }
 
-// A DC line is a load at its rectifier and a generation at its inverter; converters with their losses by hand.
+// A DC line takes its power at its rectifier and gives it at its inverter; converters with their losses by hand. Bus 2 holds
+// the voltage of the converter there, which a line with thyristors does not.
 func TestRAWDCLines(t *testing.T) {
 	head := "0,100,33 /\n\n\n1,'A',230,3,1,1,1,1,0\n2,'B',230,2,1,1,1,1,0\n0/\n0/\n0/\n1,'1',0,0\n2,'1',0,0\n0/\n1,2,'1',0.01,0.1,0\n0/\n0/\n0/\n"
 	c := read(t, "dc.raw", head+"'DC',1,5,400,500,0,0,0,'I'\n1,2,20,10,0,4,230,1,1,1.1,0.9,0.01\n2,2,20,10,0,4,230,1,1,1.1,0.9,0.01\n0/\n'V',1,0.71\n1,2,2,-209,0.95,100,0.1,50,400,1200,0.1,100,-110\n2,1,1,100,0.99,90,0.15,40,350,1200,0.15,150,-140\n0/\nQ\n")
@@ -147,18 +148,34 @@ func TestRAWDCLines(t *testing.T) {
 	cosα := (dc + 3/math.Pi*4*current) * math.Pi / (3 * math.Sqrt2 * 230)
 	cosβ := cosα - math.Sqrt2*4*current/230
 	fundamental := (cosα + cosβ) / 2
-	if math.Abs(c.Bus[0].Pd-609) > 1e-9 || math.Abs(c.Bus[1].Pd+500*current) > 1e-9 {
-		t.Errorf("%+v, %v kA", c.Bus, current)
+	d := c.DCLine[0]
+	if loss := 1 - 500*current/400; d.From != 1 || d.To != 2 || d.Pf != 400 || d.PMax != 400 || d.Vf != 0 || d.Vt != 0 || math.Abs(d.Loss1-loss) > 1e-12 || math.Abs(c.Gen[3].Pg-500*current) > 1e-9 || c.Gen[3].Name != "DC/2" {
+		t.Errorf("%+v, %v kA, %+v", d, current, c.Gen)
 	}
-	if q, rough := c.Bus[1].Qd, 500*current*math.Sqrt(1-fundamental*fundamental)/fundamental; math.Abs(q/rough-1) > 0.03 {
+	if q, rough := -d.Qt, 500*current*math.Sqrt(1-fundamental*fundamental)/fundamental; math.Abs(q/rough-1) > 0.03 {
 		t.Errorf("%v MVAr, about %v", q, rough)
 	}
 	// PSS/E's own solution of this line gives 205.29 MW at the inverter, and 68.69 MVAr go with 209 MW.
-	if g := c.Gen[2]; len(c.Gen) != 3 || g.Bus != 2 || math.Abs(g.Pg-205.29) > 0.02 || g.Vg != 0.99 || g.QMin != -140 || math.Abs(c.Bus[0].Qd-c.Bus[1].Qd*400/(500*current)-68.69) > 10 {
-		t.Errorf("%+v", c.Gen)
+	v := c.DCLine[1]
+	if g := c.Gen[5]; len(c.Gen) != 6 || g.Bus != 2 || math.Abs(g.Pg-205.29) > 0.02 || g.Vg != 0.99 || g.QMin != -140 || v.Pf != 209 || v.Loss0 != 0.19 || v.PMax != 350 || math.Abs(v.Qf+68.69) > 0.01 || v.QMinF != v.Qf {
+		t.Errorf("%+v, %+v", v, c.Gen)
 	}
-	if text := strings.Join(c.Notes, " "); !strings.Contains(text, "DC lines are loads") {
+	if text := strings.Join(c.Notes, " "); !strings.Contains(text, "DC lines carry") {
 		t.Errorf("notes %q", text)
+	}
+	// The power flow has what loads in place of the line leave of it, in voltages too, as the thyristors' end holds none.
+	bus3 := "2,'B',230,1,1,1,1,0.97,0\n"
+	text := strings.Replace(head, "2,'B',230,2,1,1,1,1,0\n", bus3, 1)
+	line := read(t, "line.raw", strings.Replace(text, "2,'1',0,0\n", "", 1)+"'DC',1,5,150,500,0,0,0,'I'\n1,2,20,10,0,4,230,1,1,1.1,0.9,0.01\n2,2,20,10,0,4,230,1,1,1.1,0.9,0.01\n0/\nQ\n")
+	loads := *line
+	loads.Bus, loads.Gen, loads.DCLine = slices.Clone(line.Bus), line.Gen[:1], nil
+	for i, end := range line.Gen[1:] {
+		loads.Bus[i].Pd -= end.Pg
+		loads.Bus[i].Qd -= end.Qg
+	}
+	got, want := solve(t, line), solve(t, &loads)
+	if math.Abs(got.Vm[1]-want.Vm[1]) > 1e-9 || math.Abs(got.Va[1]-want.Va[1]) > 1e-9 || got.Vm[1] > 0.9999 && got.Vm[1] < 1.0001 {
+		t.Errorf("%v at %v, want %v at %v", got.Vm, got.Va, want.Vm, want.Va)
 	}
 }
 

@@ -162,14 +162,10 @@ func readPowerModels(name string, text []byte) (*matpower.Case, error) {
 			}
 			return base * v
 		}
-		d := matpower.DCLine{From: busOf("dcline", r, "f_bus").ID, To: busOf("dcline", r, "t_bus").ID, InService: r.number("br_status", 1) != 0,
+		c.AddDCLine(matpower.DCLine{From: busOf("dcline", r, "f_bus").ID, To: busOf("dcline", r, "t_bus").ID, InService: r.number("br_status", 1) != 0,
 			Pf: base * r.number("pf", 0), Pt: -base * r.number("pt", 0), Qf: base * r.number("qf", 0), Qt: base * r.number("qt", 0), Vf: r.number("vf", 1), Vt: r.number("vt", 1),
 			PMin: power("pminf"), PMax: power("pmaxf"), QMinF: power("qminf"), QMaxF: power("qmaxf"), QMinT: power("qmint"), QMaxT: power("qmaxt"),
-			Loss0: base * r.number("loss0", 0), Loss1: r.number("loss1", 0), Cost: pmCost(r, base)}
-		if d.Loss1 >= 1 {
-			failf(0, "dcline %s of PowerModels' data: loss1 is %g: want less than 1", r.key, d.Loss1)
-		}
-		c.AddDCLine(d)
+			Loss0: base * r.number("loss0", 0), Loss1: r.number("loss1", 0), Cost: pmCost(r, base)})
 	}
 	return c, nil
 }

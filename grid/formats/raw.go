@@ -526,7 +526,8 @@ func tangent(dc, current, ac, resistance, reactance float64) float64 {
 	return (2*(β-α) + math.Sin(2*α) - math.Sin(2*β)) / (math.Cos(2*α) - math.Cos(2*β))
 }
 
-// lines turns two-terminal DC lines into loads at their ends, with the powers of their schedule.
+// lines turns two-terminal DC lines with thyristors into DC lines that carry 0 to the power of their schedule. Losses are in
+// proportion to it, and converters take the reactive power of the schedule.
 func (y *rawCase) lines() {
 	records := y.sections["TWO-TERMINAL DC"]
 	for ; len(records) > 0; records = records[3:] {
@@ -553,25 +554,38 @@ func (y *rawCase) lines() {
 			current = 2 * math.Abs(setting) / (voltage + math.Sqrt(root))
 		}
 		inverter := voltage - compounding*current
+		d := matpower.DCLine{InService: true, Line: r.line}
 		for i, dc := range []float64{inverter + resistance*current, inverter} {
 			end := records[1+i]
 			bus := y.busOf(end, 0)
 			ac := bus.Vm * end.number(6, 0) * end.number(7, 1) / end.number(8, 1)
 			power, bridges := dc*current, max(end.number(1, 1), 1)
-			bus.Qd += power * tangent(dc/bridges, current, ac, end.number(4, 0), end.number(5, 0))
-			if i == 1 {
-				power = -power
+			q := -power * tangent(dc/bridges, current, ac, end.number(4, 0), end.number(5, 0))
+			if i == 0 {
+				d.From, d.Pf, d.PMax, d.Qf, d.QMinF, d.QMaxF = bus.ID, power, power, q, q, q
+			} else {
+				d.To, d.Pt, d.Qt, d.QMinT, d.QMaxT = bus.ID, power, q, q, q
 			}
-			bus.Pd += power
 		}
-	}
-	if len(y.sections["TWO-TERMINAL DC"]) > 0 {
-		y.c.Notes = append(y.c.Notes, "DC lines are loads at their ends, with the powers of their schedule")
+		y.addLine(r, d)
 	}
 }
 
-// converters turns DC lines with voltage source converters into units at their ends. One has the power of its set-point, the
-// other what losses leave of it.
+// addLine adds a DC line whose losses, beyond constant ones, are in proportion to its power.
+func (y *rawCase) addLine(r rawRecord, d matpower.DCLine) {
+	if d.Pf != 0 {
+		d.Loss1 = 1 - (d.Pt+d.Loss0)/d.Pf
+	}
+	y.c.AddDCLine(d)
+	for i := range 2 {
+		y.c.Gen[len(y.c.Gen)-2+i].Name = fmt.Sprintf("%s/%d", r.text(0), i+1)
+	}
+	if len(y.c.DCLine) == 1 {
+		y.c.Notes = append(y.c.Notes, "DC lines carry 0 to the power of their schedule, converters with voltage sources 0 to their rating; losses are in proportion, and thyristors take the reactive power of the schedule")
+	}
+}
+
+// converters adds DC lines with voltage source converters. One has the power of its set-point, the other what losses leave of it.
 func (y *rawCase) converters() {
 	records := y.sections["VOLTAGE SOURCE CONVERTER"]
 	for ; len(records) > 0; records = records[3:] {
@@ -606,26 +620,30 @@ func (y *rawCase) converters() {
 		for range 50 { // (kv − resistance·current)·current goes to the converter with the power, losses included
 			current = (set + loss(power)) / (kv - r.number(2, 0)*current)
 		}
-		for i := 1; i <= 2; i++ {
-			c, p := records[i], set
-			if i == voltage {
-				p = -kv*current - loss(voltage)
+		ends := [2]matpower.Gen{}
+		for i := range ends {
+			c, g := records[1+i], &ends[i]
+			*g = matpower.Gen{Bus: y.busOf(c, 0).ID, Pg: set, QMax: c.number(11, 9999), QMin: c.number(12, -9999), Vg: c.number(4, 1)}
+			if 1+i == voltage {
+				g.Pg = -kv*current - loss(voltage)
 			}
-			bus := y.busOf(c, 0)
-			g := matpower.Gen{Bus: bus.ID, Name: fmt.Sprintf("%s/%d", r.text(0), i), Pg: p, PMax: p, PMin: p, QMax: c.number(11, 9999), QMin: c.number(12, -9999), Vg: c.number(4, 1),
-				MBase: y.c.BaseMVA, InService: true, Line: c.line}
 			if c.integer(2, 1) == 2 { // of a power factor
-				g.Qg = p * math.Sqrt(1-g.Vg*g.Vg) / g.Vg
-				g.Vg, g.QMin, g.QMax = bus.Vm, g.Qg, g.Qg
-				if bus.Type != matpower.PQ { // whose other units hold the voltage
-					bus.Pd -= p
-					bus.Qd -= g.Qg
-					continue
-				}
-			} else if bus.Type == matpower.PQ {
-				bus.Type = matpower.PV
+				g.Qg, g.Vg = g.Pg*math.Sqrt(1-g.Vg*g.Vg)/g.Vg, 0
+				g.QMin, g.QMax = g.Qg, g.Qg
 			}
-			y.c.Gen = append(y.c.Gen, g)
 		}
+		source, sink := ends[0], ends[1]
+		if source.Pg > 0 {
+			source, sink = sink, source
+		}
+		current = 0 // the constant losses are those of none
+		rating := math.Inf(1)
+		for _, c := range records[1:3] {
+			if most := c.number(8, 0); most > 0 {
+				rating = min(rating, most)
+			}
+		}
+		y.addLine(r, matpower.DCLine{From: source.Bus, To: sink.Bus, InService: true, Pf: -source.Pg, Pt: sink.Pg, PMax: max(rating, -source.Pg), Qf: source.Qg, Qt: sink.Qg, Vf: source.Vg, Vt: sink.Vg,
+			QMinF: source.QMin, QMaxF: source.QMax, QMinT: sink.QMin, QMaxT: sink.QMax, Loss0: loss(1) + loss(2), Line: r.line})
 	}
 }

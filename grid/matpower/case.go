@@ -120,13 +120,13 @@ type Gen struct {
 	Line           int
 }
 
-// DCLine is one row of the dcline matrix: Pt = Pf − Loss0 − Loss1·Pf. Both ends hold their voltage in a power flow.
+// DCLine is one row of the dcline matrix: Pt = Pf − Loss0 − Loss1·Pf. Its ends hold their voltage in a power flow.
 type DCLine struct {
 	From, To     int // bus numbers
 	InService    bool
 	Pf, Pt       float64 // MW into the line at from, out of it at to
 	Qf, Qt       float64 // MVAr injected at the ends
-	Vf, Vt       float64 // set-points, pu
+	Vf, Vt       float64 // set-points, pu; 0 at an end that holds no voltage
 	PMin, PMax   float64 // MW, of Pf where not negative, else of Pt
 	QMinF, QMaxF float64 // MVAr
 	QMinT, QMaxT float64 // MVAr

@@ -102,6 +102,13 @@ func (c *Case) check(file string) error {
 		k.fail(0, "the MVA base is %g: want a positive number", c.BaseMVA)
 	}
 	index := k.buses(c)
+	for i, d := range c.DCLine {
+		owner := fmt.Sprintf("DC line %d", i+1)
+		k.finite(d.Line, owner, quantity{"loss0", d.Loss0}, quantity{"loss1", d.Loss1})
+		if d.Loss1 >= 1 {
+			k.fail(d.Line, "%s: loss1 is %g: want less than 1", owner, d.Loss1)
+		}
+	}
 	k.gens(c, index)
 	k.branches(c, index)
 	if k.err == nil {
@@ -162,7 +169,7 @@ func (k *checker) gens(c *Case, index map[int]int) {
 			if !(g.Ramp10 >= 0) {
 				k.fail(g.Line, "%s: the ten-minute ramp is %g MW: want 0 (none) or more", owner, g.Ramp10)
 			}
-			if !(g.Vg > 0) || math.IsInf(g.Vg, 1) {
+			if !(g.Vg > 0 || g.Vg == 0 && g.DCLine > 0) || math.IsInf(g.Vg, 1) {
 				k.fail(g.Line, "%s: the voltage set-point Vg is %g pu: want a positive one", owner, g.Vg)
 			}
 		}

@@ -276,7 +276,12 @@ func New(c *matpower.Case) (*Network, error) {
 				n.DCLines = append(n.DCLines, DCLine{k, k + 1, d.Loss0 / base, d.Loss1})
 			}
 		}
-		if n.Kind[bus] == PQ && (c.Bus[n.BusRow[bus]].Type == matpower.PV || g.DCLine > 0) {
+		if g.Vg == 0 { // of a DC line that holds no voltage: what the bus's units hold
+			g.Vg = n.Vm0[bus]
+			if k := slices.Index(n.GenBus, bus); k >= 0 {
+				g.Vg = n.Vg[k]
+			}
+		} else if n.Kind[bus] == PQ && (c.Bus[n.BusRow[bus]].Type == matpower.PV || g.DCLine > 0) {
 			n.Kind[bus] = PV
 		}
 		n.addCurves(len(n.GenBus), g)

@@ -406,6 +406,37 @@ func TestDCLinesInAPowerFlow(t *testing.T) {
 	if sol.Vm[4] != 0.99 || sol.Vm[6] != 1.01 || sol.Pg[3] != -0.3 || math.Abs(sol.Pg[4]-0.284) > 1e-15 {
 		t.Errorf("ends at %g and %g pu with %g and %g pu", sol.Vm[4], sol.Vm[6], sol.Pg[3], sol.Pg[4])
 	}
+	// An end with a set-point of 0 holds no voltage, and none takes part in the balance.
+	for i := range read.DCLine {
+		read.DCLine[i].Vf, read.Gen[3].Vg, read.Gen[3].Qg = 0, 0, -7
+	}
+	other = networktest.Case(t, "case9")
+	other.Bus[4].Pd, other.Bus[4].Qd = other.Bus[4].Pd+30, other.Bus[4].Qd+7
+	other.Bus[6].Pd, other.Bus[6].Type = other.Bus[6].Pd-28.4, matpower.PV
+	other.Gen = append(other.Gen, matpower.Gen{Bus: 7, Vg: 1.01, InService: true, QMin: -99, QMax: 99, Cost: matpower.Cost{Model: matpower.Polynomial}})
+	var sols [2]*powerflow.Solution
+	for i, k := range []*matpower.Case{read, other} {
+		s, err := powerflow.New(networktest.Of(t, k))
+		if err != nil {
+			t.Fatal(err)
+		}
+		shares := []float64{1, 2, 2, 9, 9}[:len(k.Gen)-i]
+		if i == 1 {
+			shares = []float64{1, 2, 2, 0}
+		}
+		sols[i] = s.NewSolution()
+		if err := s.Solve(powerflow.Input{}, powerflow.Options{Slack: &powerflow.Slack{Shares: shares}}, sols[i]); err != nil || !sols[i].Converged() {
+			t.Fatalf("%v, %s", err, s.Reason(sols[i]))
+		}
+	}
+	for b, v := range sols[1].Vm {
+		if math.Abs(sols[0].Vm[b]-v) > 1e-9 || math.Abs(sols[0].Va[b]-sols[1].Va[b]) > 1e-8 {
+			t.Errorf("bus %d: %g pu at %g, want %g at %g", c.Bus[b].ID, sols[0].Vm[b], sols[0].Va[b], v, sols[1].Va[b])
+		}
+	}
+	if p := sols[0].Pg; p[3] != -0.3 || p[4] != sol.Pg[4] || math.Abs((p[1]-1.63)/(p[2]-0.85)-1) > 1e-6 {
+		t.Errorf("units at %v", p)
+	}
 }
 
 // TestIslandsAtTheirOwnAngles: a flat start begins each island at its own reference.

@@ -89,7 +89,7 @@ func (s *Solver) share(slack *Slack, dispatch, pg []float64, island []int, part 
 	}
 	weight := make([]float64, len(pg))
 	for g, b := range n.GenBus {
-		if island[b] != part {
+		if island[b] != part || s.terminal[g] {
 			continue
 		}
 		pg[g] = dispatch[g]
