@@ -420,10 +420,7 @@ func TestDCLinesInAPowerFlow(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		shares := []float64{1, 2, 2, 9, 9}[:len(k.Gen)-i]
-		if i == 1 {
-			shares = []float64{1, 2, 2, 0}
-		}
+		shares := [][]float64{{1, 2, 2, 9, 9}, {1, 2, 2, 0}}[i]
 		sols[i] = s.NewSolution()
 		if err := s.Solve(powerflow.Input{}, powerflow.Options{Slack: &powerflow.Slack{Shares: shares}}, sols[i]); err != nil || !sols[i].Converged() {
 			t.Fatalf("%v, %s", err, s.Reason(sols[i]))
