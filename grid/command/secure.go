@@ -181,7 +181,7 @@ func (y *secureFlags) run(ctx context.Context, a *cli.App, c *matpower.Case, n *
 	if r.Status != secure.Secure {
 		return out, nil, nil
 	}
-	return out, solvedCase(c, n, scale, results.NewPoint(n, r.Vm, r.Va, r.Pg, r.Qg)), nil
+	return out, withSetPoints(solvedCase(c, n, scale, results.NewPoint(n, r.Vm, r.Va, r.Pg, r.Qg)), n, r.Vm), nil
 }
 
 func printSecure(w io.Writer, r *results.SecureFlow) {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gpc-engine/gpc/grid/matpower"
 	"github.com/gpc-engine/gpc/grid/results"
 	"github.com/gpc-engine/gpc/grid/secure"
 )
@@ -47,6 +48,8 @@ func TestSecureDispatch(t *testing.T) {
 	}
 	if text, err := os.ReadFile(solved); err != nil || !strings.Contains(string(text), "security-constrained") {
 		t.Errorf("the solved case: %v", err)
+	} else if c, err := matpower.Read(solved, strings.NewReader(string(text))); err != nil || c.Gen[1].Vg != c.Bus[1].Vm || two.Bus[1].Vm != c.Bus[1].Vm {
+		t.Errorf("set-points: %v, %+v", err, c.Gen)
 	}
 	if text, err := os.ReadFile(filepath.Join(tables, "gen.csv")); err != nil || strings.Count(string(text), "\n") != 1+6 {
 		t.Errorf("the table of units: %q, %v", text, err)

@@ -106,9 +106,19 @@ func solvedCase(c *matpower.Case, n *network.Network, scale float64, p results.P
 	return &out
 }
 
+// withSetPoints puts an optimum's voltages in a solved case as the set-points of what holds voltages.
+func withSetPoints(c *matpower.Case, n *network.Network, vm []float64) *matpower.Case {
+	for i, row := range n.GenRow {
+		if g := &c.Gen[row]; g.Vg > 0 {
+			g.Vg = vm[n.GenBus[i]]
+		}
+	}
+	return c
+}
+
 // withMultipliers puts an optimum's set-points, prices and multipliers in a solved case.
 func withMultipliers(c *matpower.Case, n *network.Network, r *acopf.Result, m *acopf.LimitMultipliers) {
-	c.HasMultipliers = true
+	withSetPoints(c, n, r.Vm).HasMultipliers = true
 	for i, row := range n.BusRow {
 		b := &c.Bus[row]
 		b.LamP, b.LamQ = r.LambdaP[i]/n.BaseMVA, r.LambdaQ[i]/n.BaseMVA
@@ -116,7 +126,6 @@ func withMultipliers(c *matpower.Case, n *network.Network, r *acopf.Result, m *a
 	}
 	for i, row := range n.GenRow {
 		g := &c.Gen[row]
-		g.Vg = r.Vm[n.GenBus[i]]
 		g.MuPMax, g.MuPMin = m.PMax[i]/n.BaseMVA, m.PMin[i]/n.BaseMVA
 		g.MuQMax, g.MuQMin = m.QMax[i]/n.BaseMVA, m.QMin[i]/n.BaseMVA
 	}

@@ -52,7 +52,7 @@ const fixedRoom = 1e-8
 
 // New analyses a network. Its error says why it poses no optimal power flow.
 func New(n *network.Network) (*Solver, error) {
-	if err := cmp.Or(n.RequireCosts(), n.RequireLimits()); err != nil {
+	if err := cmp.Or(n.RequireCosts(), n.RequireLimits(), n.RequireFreeDelivery()); err != nil {
 		return nil, err
 	}
 	dc, err := network.NewDC(n)
@@ -63,9 +63,6 @@ func New(n *network.Network) (*Solver, error) {
 	s := &Solver{net: n, dc: dc, angle: make([]int, nb), price: make([]int, nb), power: make([]int, n.Gens()), level: make([]int, n.Gens()), lines: map[int]network.DCLine{}}
 	edges, gensAt, terminals := n.Edges(), make([][]int, nb), n.Terminals()
 	for _, d := range n.DCLines {
-		if cost := n.Cost[d.To]; len(cost.Polynomial) > 1 || cost.PiecewiseLinear() {
-			return nil, fmt.Errorf("network %s: the to end of the DC line from bus %d to bus %d has a cost: give it to the from end", n.Name, n.BusID[n.GenBus[d.From]], n.BusID[n.GenBus[d.To]])
-		}
 		edges = append(edges, [2]int{n.GenBus[d.From], n.GenBus[d.To]})
 		s.lines[d.From], gensAt[n.GenBus[d.From]] = d, append(gensAt[n.GenBus[d.From]], d.From) // first, as inner variables
 	}

@@ -220,11 +220,26 @@ func (n *Network) addCurves(gen int, g matpower.Gen) {
 
 // RequireBoxes reports a capability curve or a DC line, for what takes the limits of each power of each generator alone.
 func (n *Network) RequireBoxes() error {
+	for _, d := range n.DCLines {
+		return fmt.Errorf("network %s, the DC line from bus %d to bus %d is in service: DC lines cannot be honoured here", n.Name, n.BusID[n.GenBus[d.From]], n.BusID[n.GenBus[d.To]])
+	}
+	return n.RequireRectangles()
+}
+
+// RequireRectangles reports a capability curve, for what takes the limits of P and Q apart.
+func (n *Network) RequireRectangles() error {
 	for _, c := range n.Curves {
 		return fmt.Errorf("network %s, generator %d at bus %d: a capability curve (Pc1, Pc2, Qc…) limits reactive power by active power, which cannot be honoured here", n.Name, n.GenRow[c.Gen]+1, n.BusID[n.GenBus[c.Gen]])
 	}
+	return nil
+}
+
+// RequireFreeDelivery reports a DC line whose to end has a cost of its own, for what takes that of the from end alone.
+func (n *Network) RequireFreeDelivery() error {
 	for _, d := range n.DCLines {
-		return fmt.Errorf("network %s, the DC line from bus %d to bus %d is in service: DC lines cannot be honoured here", n.Name, n.BusID[n.GenBus[d.From]], n.BusID[n.GenBus[d.To]])
+		if cost := n.Cost[d.To]; len(cost.Polynomial) > 1 || cost.PiecewiseLinear() {
+			return fmt.Errorf("network %s: the to end of the DC line from bus %d to bus %d has a cost: give it to the from end", n.Name, n.BusID[n.GenBus[d.From]], n.BusID[n.GenBus[d.To]])
+		}
 	}
 	return nil
 }

@@ -6,15 +6,13 @@ import (
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
-
-	"github.com/gpc-engine/gpc/grid/networktest"
 )
 
 // bordered is an interior point over a network and five of its outages, more than maxScalarStates, at a random iterate whose matrix is
 // evaluated.
 func bordered(t *testing.T, name string, elastic bool) *interior {
 	t.Helper()
-	n := networktest.Load(t, name)
+	n := load(t, name)
 	sys, err := newSystem(n, DefaultOptions().withDefaults())
 	if err != nil {
 		t.Fatal(err)
@@ -81,7 +79,7 @@ func (p *interior) whole() (a *mat.SymDense, place [][]int) {
 
 // The Schur complement that an outage's block leaves is the dense C − B·K⁻¹·Bᵀ.
 func TestBorderIsTheDenseComplement(t *testing.T) {
-	for _, name := range []string{"case9", "case14", "case39"} {
+	for _, name := range []string{"case9", "case14", "case39", everyFeature} {
 		for k := range 4 {
 			elastic, pivoted := k%2 == 1, k >= 2
 			p := bordered(t, name, elastic)
@@ -162,7 +160,7 @@ func (p *interior) borderInLanes(at int) []float64 {
 // The direction that blocks and border give solves the dense matrix of all states, and the inertia that the
 // factorisation proves is that of its eigenvalues.
 func TestDirectionAndInertiaAreThoseOfTheWholeMatrix(t *testing.T) {
-	for _, name := range []string{"case9", "case14"} {
+	for _, name := range []string{"case9", "case14", everyFeature} {
 		for k := range 4 {
 			elastic, pivoted := k%2 == 1, k >= 2
 			p := bordered(t, name, elastic)

@@ -117,6 +117,7 @@ func (f *outageFlows) solver(reference, unit int) (*powerflow.Solver, error) {
 		n.Kind[b] = network.PV
 	}
 	n.Kind[reference], n.Slack, n.References = network.Slack, reference, []int{reference}
+	n.DCLines = nil // whose ends are units of a constant power
 	s, err := powerflow.New(&n)
 	if err == nil {
 		f.solvers[key] = s

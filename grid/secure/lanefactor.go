@@ -82,41 +82,59 @@ func withBorder(list [][]int, set []int) (all [][]int, border int) {
 // nodesBefore groups the variables of the base state into pivots.
 func (s *system) nodesBefore() (list [][]int, border int) {
 	l, n := s.base, s.net
-	slack := l.bus[n.Slack] + activeDualOffset
-	balance := -1 // the unit whose power is paired with the balance of the reference
-	for g, k := range s.setP {
-		if k >= 0 && (balance < 0 || n.GenBus[g] == n.Slack && n.GenBus[balance] != n.Slack) {
-			balance = g
+	paired, terminals := map[int]bool{}, n.Terminals() // units whose power is paired with the balance of a reference
+	var pairs []int                                    // that of the first reference last
+	isReference := make([]bool, n.Buses())
+	for _, r := range s.references {
+		balance := -1
+		for g, k := range s.setP {
+			if k >= 0 && !terminals[g] && !paired[g] && (balance < 0 || n.GenBus[g] == r && n.GenBus[balance] != r) {
+				balance = g
+			}
 		}
+		power := -1
+		if balance >= 0 {
+			power, paired[balance] = l.setPoints[s.setP[balance]], true
+		}
+		pairs, isReference[r] = append([]int{power, l.bus[r] + activeDualOffset}, pairs...), true
+	}
+	pivot := slices.Repeat([]int{-1}, len(s.genBuses)) // the group whose Q is paired with the balance
+	for k, y := range s.groups {
+		if !y.fixed() && pivot[y.place] < 0 {
+			pivot[y.place] = k
+		} else {
+			list = append(list, []int{l.reactive[k]})
+		}
+	}
+	for _, v := range l.level {
+		list = append(list, []int{v})
 	}
 	for b, bus := range l.bus {
-		active, i := except(slack, bus+activeDualOffset), s.genBusIndex[b]
-		switch {
-		case i < 0:
-			list = append(list, []int{bus + angleOffset, active, bus + magnitudeOffset, bus + reactiveDualOffset})
-		case s.qhi[i]-s.qlo[i] <= fixedWidth: // Q is fixed
-			list = append(list, []int{bus + angleOffset, active, bus + magnitudeOffset, bus + reactiveDualOffset}, []int{l.reactive[i]})
-		default:
-			list = append(list, []int{bus + angleOffset, active, l.reactive[i], bus + reactiveDualOffset})
+		second, i := bus+magnitudeOffset, s.genBusIndex[b]
+		if i >= 0 && pivot[i] >= 0 {
+			second = l.reactive[pivot[i]]
 		}
+		active := bus + activeDualOffset
+		if isReference[b] {
+			active = -1
+		}
+		list = append(list, []int{bus + angleOffset, active, second, bus + reactiveDualOffset})
 	}
-	pair := []int{-1, slack}
 	var set []int // variables of a bus are adjacent: a column with one of them has all
 	for i, b := range s.genBuses {
-		if s.qhi[i]-s.qlo[i] > fixedWidth {
+		if pivot[i] >= 0 {
 			set = append(set, l.bus[b]+magnitudeOffset)
 		}
 		for _, g := range s.units[i] {
-			switch k := s.setP[g]; {
-			case k < 0:
-			case g == balance:
-				pair[0] = l.setPoints[k]
-			default:
+			if k := s.setP[g]; k >= 0 && !paired[g] {
 				set = append(set, l.setPoints[k])
 			}
 		}
 	}
-	return withBorder(append(list, pair), set)
+	for four := range slices.Chunk(pairs, 4) {
+		list = append(list, four)
+	}
+	return withBorder(list, set)
 }
 
 // except returns v, or −1 where another node has it.

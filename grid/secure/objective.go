@@ -42,11 +42,17 @@ func (t *state) applyProblem(pr Problem) {
 		t.weight = weights{cost: 1}
 	}
 	largest := 0.0
+	slope := func(c network.Cost, lo, hi float64) {
+		_, slope, _ := c.At((max(lo, -unbounded) + min(hi, unbounded)) / 2)
+		largest = max(largest, math.Abs(t.weight.cost*slope))
+	}
 	for g, c := range n.Cost {
 		if s.free[g] {
-			_, slope, _ := c.At((max(n.PMin[g], -unbounded) + min(n.PMax[g], unbounded)) / 2)
-			largest = max(largest, math.Abs(t.weight.cost*slope))
+			slope(c, n.PMin[g], n.PMax[g])
 		}
+	}
+	for _, y := range s.groups {
+		slope(y.cost, y.lo, y.hi)
 	}
 	t.scale = 1
 	if largest > gradientScale {

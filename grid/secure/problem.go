@@ -104,13 +104,15 @@ func (o Options) check(n *network.Network) error {
 	if err := o.Validate(); err != nil {
 		return err
 	}
-	bridges := n.Bridges()
+	bridges, terminals := n.Bridges(), n.Terminals()
 	for i, x := range o.Outages {
 		switch {
 		case x.Branch >= 0 && x.Unit >= 0 || x.Branch < 0 && x.Unit < 0 || x.Branch >= n.Branches() || x.Unit >= n.Gens():
 			return fmt.Errorf("secure: outage %d has branch %d and unit %d: want one of them −1, the other an index into the network's %d branches or %d units", i, x.Branch, x.Unit, n.Branches(), n.Gens())
 		case x.Branch >= 0 && bridges[x.Branch]:
 			return fmt.Errorf("secure: the outage of %s cuts off a part of the network, which no dispatch survives: leave it out", x.name(n))
+		case x.Unit >= 0 && terminals[x.Unit]:
+			return fmt.Errorf("secure: %s is the end of a DC line, which is no outage: leave it out", x.name(n))
 		}
 	}
 	return nil
@@ -122,16 +124,16 @@ func (o Options) shares(n *network.Network, free []bool) ([]float64, error) {
 	if o.Participation != nil && len(o.Participation) != len(out) {
 		return nil, fmt.Errorf("secure: %d participation factors for %d units", len(o.Participation), len(out))
 	}
-	sum, participants := 0.0, 0
+	sum, participants, terminals := 0.0, 0, n.Terminals()
 	for g := range out {
 		if o.Participation != nil {
 			if out[g] = o.Participation[g]; !(out[g] >= 0) || math.IsInf(out[g], 1) {
 				return nil, fmt.Errorf("secure: participation factor %g of unit %d at bus %d: want a finite number, not negative", out[g], n.GenRow[g]+1, n.BusID[n.GenBus[g]])
 			}
-		} else if out[g] = n.PMax[g] - n.PMin[g]; !finite(out[g]) {
+		} else if out[g] = n.PMax[g] - n.PMin[g]; !terminals[g] && !finite(out[g]) {
 			return nil, fmt.Errorf("secure: unit %d at bus %d has no limits of active power, from which its participation would follow: give factors", n.GenRow[g]+1, n.BusID[n.GenBus[g]])
 		}
-		if !free[g] {
+		if !free[g] || terminals[g] {
 			out[g] = 0
 		}
 		if out[g] > 0 {

@@ -34,7 +34,7 @@ func solve(t *testing.T, n *network.Network, opt Options, scale float64, start *
 func survives(t *testing.T, s *Solver, r *Result, pd, qd []float64) (skipped int) {
 	t.Helper()
 	n := s.net
-	solver, err := powerflow.New(n)
+	solver, err := powerflow.New(s.sys.net.WithUnitVoltages())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -214,8 +214,10 @@ func (s *Solver) capacityShortfall(pd []float64) string {
 	for _, p := range pd {
 		load += p
 	}
-	for g := range n.GenBus {
-		power += n.PMax[g]
+	for g, terminal := range n.Terminals() {
+		if !terminal {
+			power += n.PMax[g]
+		}
 	}
 	worst, missing := Outage{-1, -1}, 0.0
 	for _, o := range s.outages {
@@ -268,16 +270,22 @@ func (s *Solver) baseState(pr Problem, pd, qd []float64, plain *acopf.Result) *s
 		t.x[first+angleOffset], t.x[first+magnitudeOffset] = plain.Va[b], plain.Vm[b]
 		t.x[first+activeDualOffset], t.x[first+reactiveDualOffset] = t.scale*plain.LambdaP[b], t.scale*plain.LambdaQ[b]
 	}
-	for i, list := range s.sys.units {
-		for _, g := range list {
-			if k := s.sys.setP[g]; k >= 0 {
-				t.x[t.setPoints[k]] = plain.Pg[g]
-			}
-			t.x[t.reactive[i]] += plain.Qg[g]
+	for g, k := range s.sys.setP {
+		if k >= 0 {
+			t.x[t.setPoints[k]] = plain.Pg[g]
 		}
-		if t.omit[t.reactive[i]] {
-			t.x[t.reactive[i]] = (s.sys.qlo[i] + s.sys.qhi[i]) / 2
+	}
+	for k, y := range s.sys.groups {
+		for _, g := range y.units {
+			t.x[t.reactive[k]] += plain.Qg[g]
 		}
+		if y.fixed() {
+			t.x[t.reactive[k]] = (y.lo + y.hi) / 2
+		}
+	}
+	for k, y := range s.sys.levels {
+		value, _, _ := y.At(t.x[t.levelPower(s.sys, y)])
+		t.x[t.level[k]] = t.costScale() * value
 	}
 	return t
 }
@@ -353,7 +361,12 @@ func (s *system) initialise(t, base *state, c *Check) {
 		if lo > hi {
 			continue
 		}
-		q := base.x[base.reactive[i]]
+		q := 0.0
+		for k, y := range s.groups {
+			if y.place == i {
+				q += base.x[base.reactive[k]]
+			}
+		}
 		if c.Solved {
 			q = c.q[b]
 		}
@@ -381,22 +394,28 @@ func (r *Result) read(s *Solver, t *state) {
 		r.LambdaP[b], r.LambdaQ[b] = t.x[first+activeDualOffset]/t.scale, t.x[first+reactiveDualOffset]/t.scale
 	}
 	r.Objective = 0
-	for i, list := range s.sys.units {
-		lo, hi, q := s.sys.qlo[i], s.sys.qhi[i], t.x[t.reactive[i]]
-		for _, g := range list {
-			r.Pg[g] = (n.PMin[g] + n.PMax[g]) / 2
-			if k := s.sys.setP[g]; k >= 0 {
-				r.Pg[g] = t.x[t.setPoints[k]]
-			}
-			value, _, _ := n.Cost[g].At(r.Pg[g])
-			r.Objective += value
+	for g := range r.Pg {
+		r.Pg[g] = (n.PMin[g] + n.PMax[g]) / 2
+		if k := s.sys.setP[g]; k >= 0 {
+			r.Pg[g] = t.x[t.setPoints[k]]
+		} else if d := s.sys.source[g]; d != nil {
+			r.Pg[g] = (d.Loss1-1)*t.x[t.setPoints[s.sys.setP[d.From]]] - d.Loss0
+		}
+		value, _, _ := n.Cost[g].At(r.Pg[g])
+		r.Objective += value
+	}
+	for k, y := range s.sys.groups {
+		lo, hi, q := y.lo, y.hi, t.x[t.reactive[k]]
+		for _, g := range y.units {
 			switch {
-			case hi-lo > fixedWidth && finite(lo) && finite(hi):
+			case !y.fixed() && finite(lo) && finite(hi):
 				r.Qg[g] = n.QMin[g] + (q-lo)/(hi-lo)*(n.QMax[g]-n.QMin[g])
 			default:
-				r.Qg[g] = q / float64(len(list))
+				r.Qg[g] = q / float64(len(y.units))
 			}
 		}
+		value, _, _ := y.cost.At(q)
+		r.Objective += value
 	}
 	r.objectives(n)
 }

@@ -22,7 +22,8 @@ type limitKind uint8
 const (
 	variableLimit limitKind = iota
 	angleLimit
-	shareLimit // P + share·Δ of a unit after an outage
+	shareLimit   // P + share·Δ of a unit after an outage
+	segmentLimit // of a piecewise linear cost: sign·power + bound, scaled, is its slope·power + intercept
 	fromFlowLimit
 	toFlowLimit
 )
@@ -80,18 +81,19 @@ func newState(s *system, outage Outage, after bool, pd, qd []float64, c *switchi
 	}
 	n := t.variables
 	t.omit = make([]bool, n)
-	t.omit[t.bus[s.net.Slack]+angleOffset] = true
 	if after {
+		t.omit[t.bus[s.net.Slack]+angleOffset] = true
 		for i := range s.genBuses {
 			if lo, hi := t.reactiveLimits(i); lo > hi { // all its units are out
 				t.omit[t.reactive[i]], t.omit[t.drop[i]] = true, true
 			}
 		}
 	} else {
-		for i := range s.genBuses {
-			if s.qhi[i]-s.qlo[i] <= fixedWidth {
-				t.omit[t.reactive[i]] = true
-			}
+		for _, b := range s.references {
+			t.omit[t.bus[b]+angleOffset] = true
+		}
+		for k, y := range s.groups {
+			t.omit[t.reactive[k]] = y.fixed()
 		}
 	}
 	for e, i := range t.row {
@@ -201,8 +203,16 @@ func (t *state) setLimits() {
 				bounds(t.setPoints[s.setP[g]], n.PMin[g], n.PMax[g])
 			}
 		}
-		if !t.omit[t.reactive[i]] {
-			bounds(t.reactive[i], s.qlo[i], s.qhi[i])
+	}
+	for k, y := range s.groups {
+		if !t.omit[t.reactive[k]] {
+			bounds(t.reactive[k], y.lo, y.hi)
+		}
+	}
+	for k, y := range s.levels {
+		slopes, intercepts := y.Segments()
+		for i, slope := range slopes {
+			t.limits = append(t.limits, limit{kind: segmentLimit, element: k, sign: slope, bound: intercepts[i]})
 		}
 	}
 }
@@ -287,6 +297,14 @@ func (t *state) evaluate(smoothing float64) {
 			t.values[t.diagonal[p]] += w
 			t.values[t.diagonal[t.delta]] += a * a * w
 			t.values[t.unitEntries[l.element].delta] += a * w
+		case segmentLimit:
+			v, y, slope, w := t.levelPower(t.sys, t.sys.levels[l.element]), t.level[l.element], t.costScale()*l.sign, t.limitWeights[i]
+			t.h[i] = slope*x[v] + t.costScale()*l.bound - x[y]
+			r[v] += slope * t.z[i]
+			r[y] -= t.z[i]
+			t.values[t.diagonal[v]] += slope * slope * w
+			t.values[t.diagonal[y]] += w
+			t.values[t.levelEntries[l.element]] -= slope * w
 		}
 	}
 	if t.after {
@@ -317,26 +335,58 @@ func (t *state) evaluateBefore() {
 		for _, g := range s.units[i] {
 			k := s.setP[g]
 			if k < 0 {
-				p := (n.PMin[g] + n.PMax[g]) / 2
-				value, _, _ := n.Cost[g].At(p)
-				t.objective += t.scale * t.weight.cost * value
-				r[bus+activeDualOffset] -= p
+				value, _, _ := n.Cost[g].At(t.addFollower(g))
+				t.objective += t.costScale() * value
 				continue
 			}
 			p := t.setPoints[k]
-			value, first, second := n.Cost[g].At(x[p])
-			scale := t.scale * t.weight.cost
-			t.objective += scale * value
-			r[p] += scale*first - x[bus+activeDualOffset]
+			t.addCost(p, n.Cost[g])
+			r[p] -= x[bus+activeDualOffset]
 			r[bus+activeDualOffset] -= x[p]
-			t.values[t.diagonal[p]] += scale * second
 			t.values[t.unitEntries[g].balance] = -1
 		}
-		q := t.reactive[i]
+	}
+	for k, y := range s.groups {
+		q, bus := t.reactive[k], t.bus[s.genBuses[y.place]]
+		t.addCost(q, y.cost)
 		r[bus+reactiveDualOffset] -= x[q]
 		r[q] -= x[bus+reactiveDualOffset]
-		t.values[t.genBusEntries[i].balance] = -1
+		t.values[t.groupEntries[k]] = -1
 	}
+	for _, y := range t.level {
+		t.objective += x[y]
+		r[y]++
+	}
+}
+
+// costScale is the factor of costs in the objective.
+func (t *state) costScale() float64 { return t.scale * t.weight.cost }
+
+// addCost adds the cost of a power. One that is piecewise linear has a variable of its own.
+func (t *state) addCost(variable int, c network.Cost) {
+	if c.PiecewiseLinear() && !t.omit[variable] {
+		return
+	}
+	value, first, second := c.At(t.x[variable])
+	t.objective += t.costScale() * value
+	t.r[variable] += t.costScale() * first
+	t.values[t.diagonal[variable]] += t.costScale() * second
+}
+
+// addFollower subtracts the power of a unit without a set-point from the balance of its bus: a constant, or what a DC line
+// delivers.
+func (t *state) addFollower(g int) (p float64) {
+	s, n := t.sys, t.sys.net
+	balance := t.bus[n.GenBus[g]] + activeDualOffset
+	p = (n.PMin[g] + n.PMax[g]) / 2
+	if d := s.source[g]; d != nil {
+		lead, ratio := t.setPoints[s.setP[d.From]], d.Loss1-1
+		p = ratio*t.x[lead] - d.Loss0
+		t.r[lead] -= ratio * t.x[balance]
+		t.values[t.unitEntries[g].balance] -= ratio
+	}
+	t.r[balance] -= p
+	return p
 }
 
 // evaluateAfter adds powers and voltages of the units after an outage.
@@ -351,7 +401,7 @@ func (t *state) evaluateAfter(smoothing float64) {
 			}
 			k := s.setP[g]
 			if k < 0 {
-				r[bus+activeDualOffset] -= (n.PMin[g] + n.PMax[g]) / 2
+				t.addFollower(g)
 				continue
 			}
 			p, share, lp := t.setPoints[k], s.share[g], x[bus+activeDualOffset]
@@ -492,6 +542,9 @@ func (t *state) addLimits(m, to []float64) {
 		case shareLimit:
 			to[t.setPoints[t.sys.setP[l.element]]] += l.sign * m[i]
 			to[t.delta] += l.sign * t.sys.share[l.element] * m[i]
+		case segmentLimit:
+			to[t.levelPower(t.sys, t.sys.levels[l.element])] += t.costScale() * l.sign * m[i]
+			to[t.level[l.element]] -= m[i]
 		default:
 			f, u := t.bus[n.From[l.element]], t.bus[n.To[l.element]]
 			g := &t.slope[i]
@@ -513,6 +566,8 @@ func (t *state) directional(i int, d []float64) float64 {
 		return l.sign * (d[t.bus[n.From[l.element]]] - d[t.bus[n.To[l.element]]])
 	case shareLimit:
 		return l.sign * (d[t.setPoints[t.sys.setP[l.element]]] + t.sys.share[l.element]*d[t.delta])
+	case segmentLimit:
+		return t.costScale()*l.sign*d[t.levelPower(t.sys, t.sys.levels[l.element])] - d[t.level[l.element]]
 	}
 	f, u := t.bus[n.From[l.element]], t.bus[n.To[l.element]]
 	g := &t.slope[i]

@@ -4,15 +4,13 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
-
-	"github.com/gpc-engine/gpc/grid/networktest"
 )
 
 // The matrix of a state, without the weights of its limits, is the derivative of its residual by
 // central differences, before an outage and after a branch's and a unit's, inside corners and out.
 func TestMatrixIsTheDerivativeOfTheResidual(t *testing.T) {
-	for _, name := range []string{"case9", "case30", "case39"} {
-		n := networktest.Load(t, name)
+	for _, name := range []string{"case9", "case30", "case39", everyFeature} {
+		n := load(t, name)
 		sys, err := newSystem(n, DefaultOptions().withDefaults())
 		if err != nil {
 			t.Fatal(err)

@@ -33,14 +33,18 @@ type system struct {
 	opt         Options
 	genBuses    []int   // buses with a unit, whose voltage is a set-point
 	genBusIndex []int   // by bus: its index in genBuses, −1 for none
+	references  []int   // buses whose angles are fixed before an outage; net has the first alone
 	units       [][]int // by index in genBuses
 	free        []bool  // by unit: its active power may be chosen
 	share       []float64
 
 	setV     []int // by index in genBuses: the set-point of its voltage
-	setP     []int // by unit: the set-point of its power, −1 where that is fixed
+	setP     []int // by unit: the set-point of its power, −1 where that is fixed or follows from another
 	setCount int
-	qlo, qhi []float64 // by index in genBuses: sums over units
+	source   []*network.DCLine // by unit: the DC line of which it is the to end, where that has a set-point
+	qlo, qhi []float64         // by index in genBuses: sums over units
+	groups   []reactiveGroup
+	levels   []costLevel
 	rated    []int
 
 	base, after *layout
@@ -50,12 +54,29 @@ type system struct {
 	lanesAfter  func(states int) *laneFactor // for that many states; nil: none
 }
 
+// reactiveGroup are units at one bus with one reactive power before an outage: all of them, but those with a cost of their own.
+type reactiveGroup struct {
+	place  int // of the bus in genBuses
+	units  []int
+	lo, hi float64      // sums over units
+	cost   network.Cost // zero for none
+}
+
+func (g *reactiveGroup) fixed() bool { return g.hi-g.lo <= fixedWidth }
+
+// costLevel is a piecewise linear cost. Its variable, scaled, is above all segments.
+type costLevel struct {
+	network.Cost
+	unit, group int // whose power it is of; the other is −1
+}
+
 // layout numbers the variables of a state, primal and dual, and the entries of its KKT matrix.
 type layout struct {
 	structure     *multifrontal.Structure
 	variables     int
 	bus           []int // by bus: first of its θ, λ_P, V, λ_Q
-	reactive      []int // by index in genBuses: Q in the base state, the parameter y after an outage
+	reactive      []int // Q by group in the base state; the parameter y by index in genBuses after an outage
+	level         []int // base state: the variables of piecewise linear costs
 	drop          []int // by index in genBuses, after an outage: multiplier of the voltage equation
 	delta         int   // after an outage: Δ
 	setPoints     []int // after an outage these are the border
@@ -66,16 +87,19 @@ type layout struct {
 	shunt         [][2]int32    // by bus: entries of V with λ_P and λ_Q
 	setPointPairs [][]int32     // base state: entries of pairs of set-points, lower triangle by rows
 	unitEntries   []unitEntries
-	genBusEntries []genBusEntries // by index in genBuses
+	groupEntries  []int32         // base state: of Q with the balance
+	levelEntries  []int32         // base state: of levels with their power
+	genBusEntries []genBusEntries // after an outage, by index in genBuses
 	schurEntries  []int32         // after an outage: the same entries by the columns of the border's lower triangle
 	entries       map[[2]int32]int32
 }
 
-// unitEntries are entries of a unit's power: with the balance of its bus, and after an outage with Δ.
+// unitEntries are entries of a unit's power: with the balance of its bus, and after an outage with Δ. The power of the to end
+// of a DC line is that of the from end.
 type unitEntries struct{ balance, delta int32 }
 
-// genBusEntries are entries of a bus with units: Q or y with the balance; after an outage also y, the voltage and
-// its set-point with the voltage equation, and Δ with the balance of P.
+// genBusEntries are entries of a bus with units: y with the balance; y, the voltage and its set-point with the voltage
+// equation, and Δ with the balance of P.
 type genBusEntries struct{ balance, parameterDrop, voltageDrop, setPointDrop, deltaBalance int32 }
 
 // Offsets of a bus's variables.
@@ -87,7 +111,8 @@ const (
 )
 
 func newSystem(n *network.Network, opt Options) (*system, error) {
-	s := &system{net: n, opt: opt, genBusIndex: slices.Repeat([]int{-1}, n.Buses()), free: make([]bool, n.Gens()), setP: slices.Repeat([]int{-1}, n.Gens())}
+	s := &system{net: oneReference(n), references: n.References, opt: opt, genBusIndex: slices.Repeat([]int{-1}, n.Buses()), free: make([]bool, n.Gens()), setP: slices.Repeat([]int{-1}, n.Gens()),
+		source: make([]*network.DCLine, n.Gens())}
 	for g, b := range n.GenBus {
 		if s.genBusIndex[b] < 0 {
 			s.genBusIndex[b] = len(s.genBuses)
@@ -97,12 +122,13 @@ func newSystem(n *network.Network, opt Options) (*system, error) {
 		s.units[s.genBusIndex[b]] = append(s.units[s.genBusIndex[b]], g)
 		s.free[g] = n.PMax[g]-n.PMin[g] > fixedWidth
 	}
-	for i := range s.genBuses {
-		lo, hi := 0.0, 0.0
-		for _, g := range s.units[i] {
-			lo, hi = lo+n.QMin[g], hi+n.QMax[g]
+	for i := range n.DCLines {
+		if d := &n.DCLines[i]; s.free[d.From] {
+			s.free[d.To], s.source[d.To] = false, d
 		}
-		s.qlo, s.qhi = append(s.qlo, lo), append(s.qhi, hi)
+	}
+	for i := range s.genBuses {
+		s.addGroups(i)
 	}
 	for k, rate := range n.Rate {
 		if rate < unbounded && rate > 0 {
@@ -117,6 +143,16 @@ func newSystem(n *network.Network, opt Options) (*system, error) {
 				s.setP[g] = s.setCount
 				s.setCount++
 			}
+		}
+	}
+	for g, c := range n.Cost {
+		if s.free[g] && c.PiecewiseLinear() {
+			s.levels = append(s.levels, costLevel{c, g, -1})
+		}
+	}
+	for k, y := range s.groups {
+		if !y.fixed() && y.cost.PiecewiseLinear() {
+			s.levels = append(s.levels, costLevel{y.cost, -1, k})
 		}
 	}
 	var err error
@@ -147,6 +183,39 @@ func newSystem(n *network.Network, opt Options) (*system, error) {
 		return single()
 	}
 	return s, nil
+}
+
+// oneReference is a network with the first of its references.
+func oneReference(n *network.Network) *network.Network {
+	if len(n.References) == 1 {
+		return n
+	}
+	m := *n
+	m.Kind, m.References = slices.Clone(n.Kind), n.References[:1]
+	for _, bus := range n.References[1:] {
+		m.Kind[bus] = network.PQ
+	}
+	return m.WithUnitVoltages()
+}
+
+// addGroups divides the units at a bus by their costs of reactive power.
+func (s *system) addGroups(i int) {
+	var rest, all reactiveGroup
+	rest.place = i
+	for _, g := range s.units[i] {
+		y := &rest
+		if c := s.net.ReactiveCost; c != nil && (c[g].PiecewiseLinear() || len(c[g].Polynomial) > 0) {
+			s.groups = append(s.groups, reactiveGroup{place: i, cost: c[g]})
+			y = &s.groups[len(s.groups)-1]
+		}
+		for _, sum := range []*reactiveGroup{y, &all} {
+			sum.units = append(sum.units, g)
+			sum.lo, sum.hi = sum.lo+s.net.QMin[g], sum.hi+s.net.QMax[g]
+		}
+	}
+	if s.qlo, s.qhi = append(s.qlo, all.lo), append(s.qhi, all.hi); len(rest.units) > 0 {
+		s.groups = append(s.groups, rest)
+	}
 }
 
 // newLayout numbers the variables of blocks of these sizes in an order of elimination. The caller marks the duals.
@@ -224,25 +293,27 @@ func (s *system) layoutBase() *layout {
 	}
 	order := elimination.MinimumDegree(s.net.Buses(), edges, s.genBuses)
 	size := slices.Repeat([]int{4}, s.net.Buses())
-	for i, b := range s.genBuses {
-		for _, g := range s.units[i] {
-			if s.free[g] {
-				size[b]++
-			}
+	for g, b := range s.net.GenBus {
+		if s.free[g] {
+			size[b]++
 		}
-		size[b]++ // Q
 	}
-	l, start, sizes := newLayout(order, size)
+	private := make([]int, s.net.Buses()) // variables that meet those of the bus alone
+	for _, y := range s.groups {
+		private[s.genBuses[y.place]]++
+	}
+	for _, y := range s.levels {
+		private[s.levelBus(y)]++
+	}
 	var inner []int
 	for _, b := range order.Order {
-		if s.genBusIndex[b] >= 0 {
-			inner = append(inner, size[b]-1)
-		} else {
-			inner = append(inner, 4)
-		}
+		inner = append(inner, size[b])
+		size[b] += private[b]
 	}
+	l, start, sizes := newLayout(order, size)
 	l.network(s, start)
-	l.setPoints, l.unitEntries, l.genBusEntries = make([]int, s.setCount), make([]unitEntries, s.net.Gens()), make([]genBusEntries, len(s.genBuses))
+	l.setPoints, l.unitEntries = make([]int, s.setCount), make([]unitEntries, s.net.Gens())
+	end := make([]int, s.net.Buses()) // of the variables so far
 	for i, b := range s.genBuses {
 		bus := l.bus[b]
 		l.setPoints[s.setV[i]] = bus + magnitudeOffset
@@ -254,9 +325,21 @@ func (s *system) layoutBase() *layout {
 				next++
 			}
 		}
-		l.reactive = append(l.reactive, next)
-		l.genBusEntries[i].balance = l.entry(next, bus+reactiveDualOffset)
+		end[b] = next
 	}
+	for _, y := range s.groups {
+		b := s.genBuses[y.place]
+		l.reactive = append(l.reactive, end[b])
+		l.groupEntries = append(l.groupEntries, l.entry(end[b], l.bus[b]+reactiveDualOffset))
+		end[b]++
+	}
+	for _, y := range s.levels {
+		b := s.levelBus(y)
+		l.level = append(l.level, end[b])
+		l.levelEntries = append(l.levelEntries, l.entry(end[b], l.levelPower(s, y)))
+		end[b]++
+	}
+	l.deliver(s)
 	for i, a := range l.setPoints {
 		var row []int32
 		for _, b := range l.setPoints[:i+1] {
@@ -266,6 +349,31 @@ func (s *system) layoutBase() *layout {
 	}
 	l.finish(order, sizes, inner, 0)
 	return l
+}
+
+// levelBus is the bus of a level's unit or group.
+func (s *system) levelBus(y costLevel) int {
+	if y.unit >= 0 {
+		return s.net.GenBus[y.unit]
+	}
+	return s.genBuses[s.groups[y.group].place]
+}
+
+// levelPower is the variable of a level's power.
+func (l *layout) levelPower(s *system, y costLevel) int {
+	if y.unit >= 0 {
+		return l.setPoints[s.setP[y.unit]]
+	}
+	return l.reactive[y.group]
+}
+
+// deliver creates the entries of DC lines at their to ends.
+func (l *layout) deliver(s *system) {
+	for g, d := range s.source {
+		if d != nil {
+			l.unitEntries[g].balance = l.entry(l.setPoints[s.setP[d.From]], l.bus[s.net.GenBus[g]]+activeDualOffset)
+		}
+	}
 }
 
 // layoutOutage lays out the state after an outage: its buses, Δ, and the border of set-points.
@@ -286,6 +394,11 @@ func (s *system) layoutOutage() *layout {
 			}
 		}
 		size, inner = append(size, n), append(inner, n)
+	}
+	for g, d := range s.source {
+		if d != nil {
+			edges = append(edges, [2]int{s.net.GenBus[g], nb + 1 + s.genBusIndex[s.net.GenBus[d.From]]})
+		}
 	}
 	order := elimination.MinimumDegree(nb+1+len(s.genBuses), edges, eliminatedLast)
 	l, start, sizes := newLayout(order, size)
@@ -316,6 +429,7 @@ func (s *system) layoutOutage() *layout {
 			next++
 		}
 	}
+	l.deliver(s)
 	l.finish(order, sizes, innerOf, len(s.genBuses))
 	return l
 }
@@ -337,32 +451,21 @@ func (s *system) matchBorder() {
 
 // checkSupported reports features of a network that the solver does not take.
 func checkSupported(n *network.Network) error {
-	if err := cmp.Or(n.RequireCosts(), n.RequireBoxes()); err != nil {
+	if err := cmp.Or(n.RequireCosts(), n.RequireRectangles(), n.RequireFreeDelivery()); err != nil {
 		return err
 	}
 	name := func(g int) string {
 		return fmt.Sprintf("network %s, generator %d at bus %d", n.Name, n.GenRow[g]+1, n.BusID[n.GenBus[g]])
-	}
-	for g, c := range n.Cost {
-		if c.PiecewiseLinear() {
-			return fmt.Errorf("%s: its cost is piecewise linear; a secure optimal power flow takes polynomials only", name(g))
-		}
-	}
-	if n.ReactiveCost != nil {
-		return fmt.Errorf("network %s: units have costs of reactive power, which a secure optimal power flow does not take", n.Name)
 	}
 	for g := range n.GenBus {
 		if n.PMin[g] > n.PMax[g] || n.QMin[g] > n.QMax[g] {
 			return fmt.Errorf("%s: a lower limit lies above its upper one", name(g))
 		}
 	}
-	if len(n.References) != 1 {
-		return fmt.Errorf("network %s: %d reference buses; a secure optimal power flow takes one", n.Name, len(n.References))
-	}
 	island := n.Islands()
 	for b, i := range island {
 		if i != island[n.Slack] {
-			return fmt.Errorf("network %s: bus %d is in an island without the reference bus %d; a secure optimal power flow takes one island", n.Name, n.BusID[b], n.BusID[n.Slack])
+			return fmt.Errorf("network %s: bus %d is in another island than bus %d; a secure optimal power flow takes one island: solve each as a case of its own", n.Name, n.BusID[b], n.BusID[n.Slack])
 		}
 	}
 	return nil
