@@ -28,6 +28,24 @@ func (p Penalties) withDefaults() (Penalties, error) {
 	return Penalties{cmp.Or(p.Balance, 10), cmp.Or(p.Generation, 2), cmp.Or(p.Flow, 1), cmp.Or(p.Voltage, 10), cmp.Or(p.Angle, 10)}, nil
 }
 
+// limits are the prices by limit.
+func (p Penalties) limits(net *network.Network) *LimitMultipliers {
+	out := &LimitMultipliers{}
+	for i, list := range out.lists(net) {
+		price := p.Voltage
+		switch {
+		case i >= 8:
+			price = p.Angle
+		case i >= 6:
+			price = p.Flow / 2
+		case i >= 2:
+			price = p.Generation
+		}
+		*list.values = slices.Repeat([]float64{price}, list.size)
+	}
+	return out
+}
+
 // Relaxation is the cheapest violation of limits that Relax found. Amounts are distances beyond a limit, zero below
 // minRelaxation and never negative. Amounts of balances have a sign.
 type Relaxation struct {
@@ -76,33 +94,44 @@ func Relax(ctx context.Context, net *network.Network, pd, qd []float64, opt Opti
 	if err != nil {
 		return nil, err
 	}
-	pr := Problem{Pd: pd, Qd: qd, penalties: s.plan.limitPenalties(prices)}
+	limits := prices.limits(net)
 	out := &Relaxation{}
 	solved := false // a round has ended at an optimum
-	for improved := true; improved && out.Rounds < maxRounds; {
+	_, err = s.solveRounds(ctx, Problem{Pd: pd, Qd: qd}, limits, out, func(r *Result) bool {
+		next := *out
+		next.measure(net, r, prices.Balance, limits)
+		improved := !solved || next.Cost < out.Cost*(1-sameCost)
+		if !solved || next.Cost <= out.Cost {
+			*out = next
+		}
+		solved = true
+		return improved
+	})
+	if solved {
+		out.Status = Optimal
+	}
+	return out, err
+}
+
+// solveRounds solves with the limits at these prices until those of |S|² settle or goOn declines, and returns the last result.
+func (s *Solver) solveRounds(ctx context.Context, pr Problem, prices *LimitMultipliers, x *Relaxation, goOn func(r *Result) bool) (r *Result, err error) {
+	pr.penalties = s.plan.limitPenalties(prices)
+	for more := true; more && x.Rounds < maxRounds; {
 		results := make([]Result, 1)
 		if err := s.Solve(ctx, []Problem{pr}, results); err != nil {
 			return nil, err
 		}
-		r := &results[0]
-		out.Rounds++
-		out.Iterations += r.Iterations
-		out.Status = r.Status
-		if r.Status != Optimal {
+		r = &results[0]
+		x.Rounds++
+		x.Iterations += r.Iterations
+		if x.Status = r.Status; r.Status != Optimal {
 			break
 		}
-		next := *out
-		next.measure(net, r, prices)
-		improved = s.plan.updatePenalties(pr.penalties, prices.Flow/2, r.elasticSlacks) && (!solved || next.Cost < out.Cost*(1-sameCost))
-		if !solved || next.Cost <= out.Cost {
-			*out = next
-		}
-		solved, pr.Start = true, r
+		more = s.plan.updatePenalties(pr.penalties, prices, r.elasticSlacks)
+		more = goOn(r) && more
+		pr.Start = r
 	}
-	if solved {
-		out.Status = Optimal
-	}
-	return out, nil
+	return r, nil
 }
 
 // withSlackUnits returns the network without costs of generation and with one more unit at every bus. Its P and Q
@@ -134,51 +163,55 @@ func withSlackUnits(net *network.Network, price float64) *network.Network {
 }
 
 // limitPenalties are the penalties of the soft limits, those of |S|² for the first round.
-func (p *plan) limitPenalties(penalty Penalties) []float64 {
+func (p *plan) limitPenalties(prices *LimitMultipliers) []float64 {
 	r := p.rows()
 	out := make([]float64, p.soft)
-	fill := func(interval [2]int, price float64) {
-		for i := interval[0]; i < interval[1]; i++ {
-			out[i] = price
+	fill := func(interval [2]int, elements []int, price []float64) {
+		for k, i := range elements {
+			out[interval[0]+k] = price[i]
 		}
 	}
-	fill(r.vLo, penalty.Voltage)
-	fill(r.vHi, penalty.Voltage)
-	fill(r.uLo, penalty.Generation)
-	fill(r.uHi, penalty.Generation)
-	fill(r.aLo, penalty.Angle)
-	fill(r.aHi, penalty.Angle)
-	p.updatePenalties(out, penalty.Flow/2, make([]float64, p.soft))
+	fill(r.vLo, indices(p.nb), prices.VMin)
+	fill(r.vHi, indices(p.nb), prices.VMax)
+	for k, interval := range [][2]int{r.uLo, r.uHi} {
+		for i, unit := range p.bounded[k] {
+			list := [][]float64{prices.PMin, prices.PMax, prices.QMin, prices.QMax}[k+2*(unit/p.ng)]
+			out[interval[0]+i] = list[unit%p.ng]
+		}
+	}
+	fill(r.aLo, p.angleLo, prices.AngMin)
+	fill(r.aHi, p.angleHi, prices.AngMax)
+	p.updatePenalties(out, prices, make([]float64, p.soft))
 	return out
 }
 
 // updatePenalties writes the derivatives by |S|² of price·|S| at the last round's |S|², and reports whether any
 // changed.
-func (p *plan) updatePenalties(prices []float64, price float64, give []float64) (changed bool) {
+func (p *plan) updatePenalties(penalties []float64, prices *LimitMultipliers, give []float64) (changed bool) {
 	r := p.rows()
-	for _, interval := range [][2]int{r.sf, r.st} {
+	for i, interval := range [][2]int{r.sf, r.st} {
 		for k, l := range p.rated {
 			rate := p.net.Rate[l]
-			next := price / (2 * math.Sqrt(rate*rate+give[interval[0]+k]))
-			changed = changed || math.Abs(next-prices[interval[0]+k]) > samePenalty*next
-			prices[interval[0]+k] = next
+			next := [][]float64{prices.SFrom, prices.STo}[i][l] / (2 * math.Sqrt(rate*rate+give[interval[0]+k]))
+			changed = changed || math.Abs(next-penalties[interval[0]+k]) > samePenalty*next
+			penalties[interval[0]+k] = next
 		}
 	}
 	return changed
 }
 
 // measure computes the amounts at the point itself.
-func (x *Relaxation) measure(net *network.Network, r *Result, prices Penalties) {
+func (x *Relaxation) measure(net *network.Network, r *Result, balance float64, prices *LimitMultipliers) {
 	ng := net.Gens()
 	x.Cost = 0
 	x.Vm, x.Va = r.Vm, r.Va
 	x.Pg, x.Qg = r.Pg[:ng], r.Qg[:ng]
-	amounts := func(n int, price float64, amount func(i int) float64) []float64 {
-		out := make([]float64, n)
+	amounts := func(price []float64, amount func(i int) float64) []float64 {
+		out := make([]float64, len(price))
 		for i := range out {
 			if v := amount(i); v >= minRelaxation {
 				out[i] = v
-				x.Cost += price * v
+				x.Cost += price[i] * v
 			}
 		}
 		return out
@@ -187,27 +220,27 @@ func (x *Relaxation) measure(net *network.Network, r *Result, prices Penalties) 
 		if len(amount) == ng { // without slack units
 			return make([]float64, net.Buses())
 		}
-		out := amounts(net.Buses(), prices.Balance, func(b int) float64 { return math.Abs(amount[ng+b]) })
+		out := amounts(slices.Repeat([]float64{balance}, net.Buses()), func(b int) float64 { return math.Abs(amount[ng+b]) })
 		for b := range out {
 			out[b] = math.Copysign(out[b], amount[ng+b])
 		}
 		return out
 	}
 	x.MissingP, x.MissingQ = missing(r.Pg), missing(r.Qg)
-	x.VMin = amounts(net.Buses(), prices.Voltage, func(b int) float64 { return net.VMin[b] - x.Vm[b] })
-	x.VMax = amounts(net.Buses(), prices.Voltage, func(b int) float64 { return x.Vm[b] - net.VMax[b] })
-	x.PMin = amounts(ng, prices.Generation, func(g int) float64 { return net.PMin[g] - x.Pg[g] })
-	x.PMax = amounts(ng, prices.Generation, func(g int) float64 { return x.Pg[g] - net.PMax[g] })
-	x.QMin = amounts(ng, prices.Generation, func(g int) float64 { return net.QMin[g] - x.Qg[g] })
-	x.QMax = amounts(ng, prices.Generation, func(g int) float64 { return x.Qg[g] - net.QMax[g] })
+	x.VMin = amounts(prices.VMin, func(b int) float64 { return net.VMin[b] - x.Vm[b] })
+	x.VMax = amounts(prices.VMax, func(b int) float64 { return x.Vm[b] - net.VMax[b] })
+	x.PMin = amounts(prices.PMin, func(g int) float64 { return net.PMin[g] - x.Pg[g] })
+	x.PMax = amounts(prices.PMax, func(g int) float64 { return x.Pg[g] - net.PMax[g] })
+	x.QMin = amounts(prices.QMin, func(g int) float64 { return net.QMin[g] - x.Qg[g] })
+	x.QMax = amounts(prices.QMax, func(g int) float64 { return x.Qg[g] - net.QMax[g] })
 	flows := network.NewFlows(net.Branches())
 	net.BranchFlows(&net.Admittance, x.Vm, x.Va, flows)
-	from := amounts(net.Branches(), prices.Flow/2, func(l int) float64 { return math.Hypot(flows.Pf[l], flows.Qf[l]) - net.Rate[l] })
-	x.Flow = amounts(net.Branches(), prices.Flow/2, func(l int) float64 { return math.Hypot(flows.Pt[l], flows.Qt[l]) - net.Rate[l] })
+	from := amounts(prices.SFrom, func(l int) float64 { return math.Hypot(flows.Pf[l], flows.Qf[l]) - net.Rate[l] })
+	x.Flow = amounts(prices.STo, func(l int) float64 { return math.Hypot(flows.Pt[l], flows.Qt[l]) - net.Rate[l] })
 	for l := range x.Flow {
 		x.Flow[l] = max(x.Flow[l], from[l])
 	}
 	angle := func(l int) float64 { return x.Va[net.From[l]] - x.Va[net.To[l]] }
-	x.AngMin = amounts(net.Branches(), prices.Angle, func(l int) float64 { return net.AngMin[l] - angle(l) })
-	x.AngMax = amounts(net.Branches(), prices.Angle, func(l int) float64 { return angle(l) - net.AngMax[l] })
+	x.AngMin = amounts(prices.AngMin, func(l int) float64 { return net.AngMin[l] - angle(l) })
+	x.AngMax = amounts(prices.AngMax, func(l int) float64 { return angle(l) - net.AngMax[l] })
 }

@@ -10,12 +10,20 @@ import (
 	"github.com/gpc-engine/gpc/grid/network"
 )
 
-// SoftLimits are what an optimum pays for a violation of limits, in $/h per unit of it; 0 keeps the limits hard.
-type SoftLimits struct {
-	Rating     float64 // |S| beyond a branch's rating at either end, per pu
-	Voltage    float64 // per pu
-	Angle      float64 // per rad
-	Generation float64 // P and Q of units beyond their limits, per pu
+// SoftLimits are what an optimum pays for a violation of each limit, $/h per pu or rad; 0 keeps a limit hard, and so does a nil
+// slice. The prices of a rating are of |S| beyond it at either end.
+type SoftLimits LimitMultipliers
+
+// limitList are the values of a kind of limits.
+type limitList struct {
+	values *[]float64
+	size   int
+}
+
+// lists are the kinds in the order of the fields.
+func (m *LimitMultipliers) lists(n *network.Network) []limitList {
+	nb, ng, nl := n.Buses(), n.Gens(), n.Branches()
+	return []limitList{{&m.VMin, nb}, {&m.VMax, nb}, {&m.PMin, ng}, {&m.PMax, ng}, {&m.QMin, ng}, {&m.QMax, ng}, {&m.SFrom, nl}, {&m.STo, nl}, {&m.AngMin, nl}, {&m.AngMax, nl}}
 }
 
 // hardPrice is the price of a limit that is hard, over the largest price of a soft one and marginal cost. It is an exact
@@ -33,7 +41,7 @@ type SoftResult struct {
 // own). The objective is the cost of units with that of what the limits give by. The problem is
 // that of MATPOWER's softlims with the limits removed. It is Infeasible where a hard limit would have to give.
 func SolveSoft(ctx context.Context, net *network.Network, pd, qd []float64, opt Options, soft SoftLimits) (*SoftResult, error) {
-	prices, err := soft.penalties(net)
+	prices, err := soft.prices(net)
 	switch {
 	case err != nil:
 		return nil, err
@@ -45,28 +53,22 @@ func SolveSoft(ctx context.Context, net *network.Network, pd, qd []float64, opt 
 	if err != nil {
 		return nil, err
 	}
-	pr := Problem{Pd: pd, Qd: qd, penalties: s.plan.limitPenalties(prices)}
-	out, r := &Relaxation{}, &Result{}
-	for update := true; update && out.Rounds < maxRounds; out.Rounds++ {
-		results := make([]Result, 1)
-		if err := s.Solve(ctx, []Problem{pr}, results); err != nil {
-			return nil, err
-		}
-		r = &results[0]
-		out.Iterations += r.Iterations
-		if out.Status = r.Status; r.Status != Optimal {
-			// The end of a problem whose hard limits have to give has a gap that their price makes wide.
-			if len(r.Vm) > 0 && r.KKT.Mismatch < minRelaxation {
-				if out.measure(net, r, prices); soft.hardExcess(out) > minHardExcess {
-					r.Status = Infeasible
-				}
-			}
-			return &SoftResult{*r, nil, *out}, nil
-		}
-		update = s.plan.updatePenalties(pr.penalties, prices.Flow/2, r.elasticSlacks)
-		pr.Start = r
+	pr := Problem{Pd: pd, Qd: qd}
+	out := &Relaxation{}
+	r, err := s.solveRounds(ctx, pr, prices, out, func(*Result) bool { return true })
+	if err != nil {
+		return nil, err
 	}
-	out.measure(net, r, prices)
+	if r.Status != Optimal {
+		// The end of a problem whose hard limits have to give has a gap that their price makes wide.
+		if len(r.Vm) > 0 && r.KKT.Mismatch < minRelaxation {
+			if out.measure(net, r, 0, prices); soft.hardExcess(out) > minHardExcess {
+				r.Status = Infeasible
+			}
+		}
+		return &SoftResult{*r, nil, *out}, nil
+	}
+	out.measure(net, r, 0, prices)
 	r.Iterations, r.Objective = out.Iterations, out.Cost
 	r.J[2] = 0 // of units alone
 	for g, cost := range net.Cost {
@@ -91,27 +93,34 @@ const minHardExcess = 1e-3
 
 // hardExcess is the most by which a hard limit gives.
 func (y SoftLimits) hardExcess(x *Relaxation) (largest float64) {
-	for _, kind := range []struct {
-		price   float64
-		amounts [][]float64
-	}{{y.Rating, [][]float64{x.Flow}}, {y.Voltage, [][]float64{x.VMin, x.VMax}}, {y.Angle, [][]float64{x.AngMin, x.AngMax}}, {y.Generation, [][]float64{x.PMin, x.PMax, x.QMin, x.QMax}}} {
-		for _, amounts := range kind.amounts {
-			if kind.price == 0 {
-				largest = max(largest, slices.Max(append(amounts, 0)))
+	prices := [][]float64{y.VMin, y.VMax, y.PMin, y.PMax, y.QMin, y.QMax, y.SFrom, y.STo, y.AngMin, y.AngMax}
+	for k, amounts := range [][]float64{x.VMin, x.VMax, x.PMin, x.PMax, x.QMin, x.QMax, x.Flow, x.Flow, x.AngMin, x.AngMax} {
+		for i, v := range amounts {
+			if prices[k] == nil || prices[k][i] == 0 {
+				largest = max(largest, v)
 			}
 		}
 	}
 	return largest
 }
 
-// penalties are the prices by kind, those of hard limits above all.
-func (y SoftLimits) penalties(net *network.Network) (Penalties, error) {
+// prices are those of all limits, of hard ones above all.
+func (y SoftLimits) prices(net *network.Network) (*LimitMultipliers, error) {
 	largest := 0.0
-	for _, v := range []float64{y.Rating, y.Voltage, y.Angle, y.Generation} {
-		if !(v >= 0) || math.IsInf(v, 1) {
-			return Penalties{}, fmt.Errorf("acopf: prices %+v: want finite numbers, not negative", y)
+	out := LimitMultipliers(y)
+	for _, list := range out.lists(net) {
+		if *list.values = slices.Clone(*list.values); *list.values == nil {
+			*list.values = make([]float64, list.size)
 		}
-		largest = max(largest, v)
+		if len(*list.values) != list.size {
+			return nil, fmt.Errorf("acopf: %d prices of a kind of limits: want %d", len(*list.values), list.size)
+		}
+		for _, v := range *list.values {
+			if !(v >= 0) || math.IsInf(v, 1) {
+				return nil, fmt.Errorf("acopf: a price of %g: want a finite number, not negative", v)
+			}
+			largest = max(largest, v)
+		}
 	}
 	for g, cost := range net.Cost {
 		for _, p := range []float64{net.PMin[g], net.PMax[g]} {
@@ -120,7 +129,10 @@ func (y SoftLimits) penalties(net *network.Network) (Penalties, error) {
 			}
 		}
 	}
-	price := func(v float64) float64 { return cmp.Or(v, hardPrice*largest) }
-	// Relax prices half of an excess at either end of a branch.
-	return Penalties{Generation: price(y.Generation), Flow: 2 * price(y.Rating), Voltage: price(y.Voltage), Angle: price(y.Angle)}, nil
+	for _, list := range out.lists(net) {
+		for i, v := range *list.values {
+			(*list.values)[i] = cmp.Or(v, hardPrice*largest)
+		}
+	}
+	return &out, nil
 }

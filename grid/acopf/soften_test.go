@@ -3,6 +3,7 @@ package acopf_test
 import (
 	"context"
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/gpc-engine/gpc/grid/acopf"
@@ -21,7 +22,11 @@ func TestSoftLimits(t *testing.T) {
 		}
 		return &r.Result, r.Limits, &r.Gives
 	}
-	soft := acopf.SoftLimits{Rating: 1e5, Voltage: 1e6, Generation: 5e5}
+	each := func(price float64, size int) []float64 { return slices.Repeat([]float64{price}, size) }
+	ratings := acopf.SoftLimits{SFrom: each(1e5, 9), STo: each(1e5, 9), VMin: each(1e6, 9), VMax: each(1e6, 9)}
+	soft := ratings
+	soft.PMin, soft.PMax = each(5e5, 3), each(5e5, 3)
+	soft.QMin, soft.QMax = soft.PMin, soft.PMax
 	for factor, want := range map[float64]struct{ cost, soft float64 }{1: {5296.68620, 0}, 2: {17005.27598, 0}, 2.3: {22904.31383, 66325.119}, 2.5: {26141.62893, 251939.830}} {
 		r, _, x := solve(factor, soft)
 		if r.Status != acopf.Optimal || math.Abs(r.J[2]-want.cost) > 1e-4 || math.Abs(x.Cost-want.soft) > 0.02 || math.Abs(r.Objective-r.J[2]-x.Cost) > 1e-9 {
@@ -31,10 +36,10 @@ func TestSoftLimits(t *testing.T) {
 	if _, m, x := solve(2.3, soft); !(x.Flow[0] > 0.35 && x.Flow[1] == 0) || m.PMax[2] < 1e5 {
 		t.Errorf("ratings give %v, multipliers %v", x.Flow, m.PMax)
 	}
-	if r, _, _ := solve(3, acopf.SoftLimits{Rating: 1e5, Voltage: 1e6}); r.Status != acopf.Infeasible {
+	if r, _, _ := solve(3, ratings); r.Status != acopf.Infeasible {
 		t.Errorf("hard limits of units: %s", r.Status)
 	}
-	if _, err := acopf.SolveSoft(context.Background(), n, nil, nil, acopf.Options{}, acopf.SoftLimits{Rating: -1}); err == nil {
+	if _, err := acopf.SolveSoft(context.Background(), n, nil, nil, acopf.Options{}, acopf.SoftLimits{SFrom: each(-1, 9)}); err == nil {
 		t.Error("a price below 0 was taken")
 	}
 }

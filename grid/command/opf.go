@@ -150,6 +150,7 @@ A file with the name of a command below is given with its folder, such as ./batc
 and cost. Each is scaled by its range over the three separate optima.
 
 --soft lets limits give at a price, as MATPOWER's softlims: --soft rating=1000,voltage=1e5.
+One limit has a price of its own by its bus or row, vmin:7=2e5, or none: rating:3=inf.
 
 Without an optimum, gpc prints the least relaxation that has one: by how much each
 bus, generator and branch would have to exceed its limit. --why=false skips it.
@@ -204,7 +205,7 @@ Exit code 1 says that no optimum was found.`,
 	f := cmd.Flags()
 	f.Float64SliceVar(&weights, "weights", nil, "`weights` of thermal penalty, voltage penalty and cost, which sum to 1 (default: the cost alone)")
 	f.BoolVar(&explained, "why", true, "without an optimum, look for the least relaxation of the limits")
-	f.StringToStringVar(&soft, "soft", nil, "limits that may give at a price: rating=`$/MVAh`, voltage=$/h per pu, angle=$/h per degree, generation=$/MWh; the others stay hard")
+	f.StringToStringVar(&soft, "soft", nil, "limits that may give at a price: rating=`$/MVAh`, voltage=$/h per pu (or vmin, vmax), angle=$/h per degree (angmin, angmax), generation=$/MWh (pmin, pmax, qmin, qmax), or one of these with a number, rating:3; the others stay hard")
 	files.flags(f)
 	y.ruleFlag(f)
 	y.scaleFlag(f)

@@ -190,7 +190,18 @@ func TestSoftLimits(t *testing.T) {
 	if math.Abs(*r.Objective-22904.31383-66325.119) > 0.02 || len(r.Soft) != 2 || r.Soft[0].Limit != "rating" || r.Soft[0].Branch != 1 || math.Abs(r.Soft[0].By-35.449) > 1e-3 {
 		t.Errorf("objective %v, %+v", *r.Objective, r.Soft)
 	}
-	for _, arguments := range []string{"rating=-1", "rating=x", "ratings=1"} {
+	// A price a limit, by IPOPT too; an infinite one keeps it hard, and kinds give way to single limits.
+	for arguments, want := range map[string]float64{
+		"rating=1000,rating:1=3000,voltage=1e6,pmax=5000,qmax=800":                       22666.931862 + 107072.823901,
+		"pmax:1=100,rating:1=inf,rating=1000,vmin=1e4,vmax=1e6,generation=5000,qmin=200": 22734.033106 + 105697.318041,
+		"rating=1000,pmax:2=300,pmax=5000,vmin:5=2000":                                   22904.313815 + 66325.116255,
+	} {
+		code, out, log := run("opf", "case9", "--scale", "2.3", "--soft", arguments, "--json")
+		if err := json.Unmarshal([]byte(out), &r); err != nil || code != 0 || math.Abs(*r.Objective-want) > 0.02 {
+			t.Errorf("--soft %s: exit code %d, %v, %s; want %v", arguments, code, *r.Objective, log, want)
+		}
+	}
+	for _, arguments := range []string{"rating=-1", "rating=x", "ratings=1", "rating:10=1", "vmin:x=1", "pmax:0=1"} {
 		if code, _, log := run("opf", "case9", "--soft", arguments); code != 2 || !strings.Contains(log, "--soft") {
 			t.Errorf("--soft %s: exit code %d, %s", arguments, code, log)
 		}

@@ -20,6 +20,8 @@ import (
 	"github.com/gpc-engine/gpc/grid/network"
 	"github.com/gpc-engine/gpc/grid/results"
 	"github.com/gpc-engine/gpc/grid/secure"
+	"github.com/gpc-engine/gpc/internal/durable"
+	"github.com/gpc-engine/gpc/internal/finite"
 )
 
 // outageWords are what --outages takes, in pf and in opf.
@@ -68,8 +70,9 @@ the rating, or of the unit's larger limit, and 0.01 pu of voltage as a tenth. A 
 table has the branches with the highest loading after any outage.
 
 --csv writes outages.csv, violations.csv and elements.csv. The last has the highest
-loading of each limit, and the outage after which it is. --out writes the case with the
-solution without outage.
+loading of each limit, and the outage after which it is. --out writes all outages to
+FILE.csv, or everything to FILE.json; to FILE.m it writes the case with the solution
+without outage.
 
 --emergency and --voltage-band widen the limits after an outage, and with --participation
 units share the missing power, as in gpc opf secure.
@@ -95,8 +98,19 @@ Exit code 1 says that an outage breaks a limit, cuts off load or has no power fl
 			if err != nil {
 				return err
 			}
-			solved := solvedCase(c, n, y.scale, results.NewPoint(n, r.Base.Vm, r.Base.Va, r.Base.Pg, r.Base.Qg))
-			if err := cmp.Or((&outputs{out: files.out}).write(solved, origin(c, "AC power flow")), writeSecurity(files.csv, r)); err != nil {
+			switch filepath.Ext(files.out) {
+			case ".csv":
+				err = writeCSV(files.out, cells(r.Outages))
+			case ".json":
+				var text []byte
+				if text, err = finite.Marshal(r); err == nil {
+					err = durable.WriteFile(files.out, append(text, '\n'), 0o644)
+				}
+			default:
+				solved := solvedCase(c, n, y.scale, results.NewPoint(n, r.Base.Vm, r.Base.Va, r.Base.Pg, r.Base.Qg))
+				err = (&outputs{out: files.out}).write(solved, origin(c, "AC power flow"))
+			}
+			if err := cmp.Or(err, writeSecurity(files.csv, r)); err != nil {
 				return err
 			}
 			return a.PrintChecked(r.Secure >= len(r.Outages), r, func(w io.Writer) { printSecurity(w, r) })
@@ -109,6 +123,7 @@ Exit code 1 says that an outage breaks a limit, cuts off load or has no power fl
 	f.Float64Var(&y.band, "voltage-band", 0, "how far voltages may exceed their limits after an outage, pu")
 	y.flags(f)
 	files.flags(f)
+	f.Lookup("out").Usage = "`FILE` for all outages (.csv), everything (.json), or the case with the solution without outage (.m)"
 	f.Lookup("csv").Usage = "`folder` to write outages.csv, violations.csv and elements.csv to"
 	return cmd
 }

@@ -258,6 +258,21 @@ func TestTablesOfOutages(t *testing.T) {
 	if code, out, log := run("pf", solved, "--json"); code != 0 || !strings.Contains(out, `"iterations":0`) {
 		t.Errorf("exit code %d: %s", code, log)
 	}
+	// --out by its ending: the table of outages, or everything.
+	table, everything := filepath.Join(dir, "all.csv"), filepath.Join(dir, "all.json")
+	runOutagesJSON(t, 1, "case39", "--outages", "all", "--out", table)
+	var whole results.Security
+	code, _, log := run("pf", "outages", "case39", "--outages", "all", "--out", everything)
+	text, err := os.ReadFile(everything)
+	if err == nil {
+		err = json.Unmarshal(text, &whole)
+	}
+	if err != nil || code != 1 || len(whole.Outages) != 56 || len(whole.Elements) != len(r.Elements) {
+		t.Errorf("%v, exit code %d, %s: %d outages in all.json", err, code, log, len(whole.Outages))
+	}
+	if text, err := os.ReadFile(table); err != nil || strings.TrimSpace(string(text)) != strings.Join(rows["outages"], "\n") {
+		t.Errorf("all.csv: %v, %.200q", err, text)
+	}
 }
 
 // The words of --outages name the same outages in pf and in opf --secure; there branches that cut off a part are left out

@@ -1,9 +1,14 @@
 package results
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/gpc-engine/gpc/grid/acopf"
@@ -75,24 +80,65 @@ func Relaxed(n *network.Network, r *acopf.Relaxation) []Broken {
 	return out
 }
 
-// SoftPrices are prices of soft limits in the file's units, from words. These are rating ($/MVAh), voltage ($/h per pu),
-// angle ($/h per degree) and generation ($/MWh and $/MVArh).
+// SoftPrices are prices of soft limits in the file's units, from words. These are rating ($/MVAh), voltage, vmin and vmax ($/h
+// per pu), angle, angmin and angmax ($/h per degree), and generation, pmin, pmax, qmin and qmax ($/MWh and $/MVArh). One of these
+// with a colon and a number is of one limit: of a bus by its number, else of a row. An infinite price keeps a limit hard.
 func SoftPrices(n *network.Network, prices map[string]float64) (soft acopf.SoftLimits, err error) {
-	for word, v := range prices {
-		switch word {
-		case "rating":
-			soft.Rating = v * n.BaseMVA
-		case "voltage":
-			soft.Voltage = v
-		case "angle":
-			soft.Angle = v * Degrees(1)
-		case "generation":
-			soft.Generation = v * n.BaseMVA
-		default:
-			return soft, fmt.Errorf("no soft limit %q: want rating, voltage, angle or generation", word)
+	type limits struct {
+		word   string
+		factor float64 // of a price per pu
+		ids    []int
+		first  int
+		lists  []*[]float64
+	}
+	var kinds []limits
+	add := func(words string, factor float64, ids []int, first int, lists ...*[]float64) { // the first word is all of them
+		for i, word := range strings.Fields(words) {
+			y := limits{word, factor, ids, first, lists}
+			if i > 0 {
+				y.lists = lists[i-1 : i]
+			}
+			kinds = append(kinds, y)
 		}
-		if !(v > 0) || math.IsInf(v, 1) {
-			return soft, fmt.Errorf("the price of %s is %g: want a positive number", word, v)
+		for _, list := range lists {
+			*list = make([]float64, len(ids))
+		}
+	}
+	add("rating", n.BaseMVA, n.BranchRow, 1, &soft.SFrom, &soft.STo)
+	add("voltage vmin vmax", 1, n.BusID, 0, &soft.VMin, &soft.VMax)
+	add("angle angmin angmax", Degrees(1), n.BranchRow, 1, &soft.AngMin, &soft.AngMax)
+	add("generation pmin pmax qmin qmax", n.BaseMVA, n.GenRow, 1, &soft.PMin, &soft.PMax, &soft.QMin, &soft.QMax)
+	rank := func(key string) int { // kinds before single limits, general before special ones
+		word, _, single := strings.Cut(key, ":")
+		kind := slices.IndexFunc(kinds, func(y limits) bool { return y.word == word })
+		if single && kind >= 0 {
+			kind += len(kinds)
+		}
+		return kind
+	}
+	for _, key := range slices.SortedFunc(maps.Keys(prices), func(a, b string) int { return cmp.Compare(rank(a), rank(b)) }) {
+		k, v := rank(key), prices[key]
+		if k < 0 {
+			return soft, fmt.Errorf("no soft limit %q: want rating, voltage, vmin, vmax, angle, angmin, angmax, generation, pmin, pmax, qmin or qmax, and after a colon the number of one", key)
+		}
+		if !(v > 0) {
+			return soft, fmt.Errorf("the price of %s is %g: want a positive number", key, v)
+		}
+		if math.IsInf(v, 1) {
+			v = 0
+		}
+		kind := kinds[k%len(kinds)]
+		_, id, single := strings.Cut(key, ":")
+		number, err := strconv.Atoi(id)
+		if single && (err != nil || !slices.Contains(kind.ids, number-kind.first)) {
+			return soft, fmt.Errorf("%q: nothing in service with this limit has the number %q", key, id)
+		}
+		for i, other := range kind.ids {
+			for _, list := range kind.lists {
+				if !single || other == number-kind.first {
+					(*list)[i] = v * kind.factor
+				}
+			}
 		}
 	}
 	return soft, nil

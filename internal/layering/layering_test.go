@@ -70,7 +70,7 @@ var allowed = map[string][]string{
 	"grid/internal/elimination":            {},
 	"grid/secure":                          {"grid/acopf", "grid/acopf/laneflow", "grid/internal/elimination", "grid/internal/multifrontal", "grid/network", "grid/powerflow", "internal/simd/dense", "internal/simd/isa", "internal/simd/lanes", "internal/simd/parallel"},
 	"grid/acopf/laneflow":                  {"internal/simd/lanes", "grid/network", "grid/powerflow", "internal/simd/isa"},
-	"grid/command":                         {".", "cli", "bench", "internal/interrupt", "internal/machine", "paper/opf", "grid/network", "grid/powerflow", "grid/acopf", "grid/matpower", "grid/matpower/cases", "grid/formats", "grid/dcopf", "grid/results", "grid/secure", "grid/series", "domain", "internal/durable", "grid/optima", "internal/simd/parallel", "internal/version", "engine"},
+	"grid/command":                         {".", "cli", "bench", "internal/interrupt", "internal/machine", "paper/opf", "grid/network", "grid/powerflow", "grid/acopf", "grid/matpower", "grid/matpower/cases", "grid/formats", "grid/dcopf", "grid/results", "grid/secure", "grid/series", "domain", "internal/durable", "internal/finite", "grid/optima", "internal/simd/parallel", "internal/version", "engine"},
 	"grid/formats":                         {"grid/matpower"},
 	"grid/dcopf":                           {"grid/acopf", "grid/internal/*", "grid/network"},
 	"grid/results":                         {"grid/matpower", "grid/acopf", "grid/acopf/laneflow", "grid/network", "grid/powerflow", "grid/secure", "internal/simd/parallel"},

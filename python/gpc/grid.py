@@ -284,7 +284,8 @@ def opf(source: Any, loads: Any = None, *, chains: int = 0, branch_out: Any = No
     begins every scenario at the optimum of the one before, in so many runs side by side: for
     a series in time. dc solves the linear model instead, as `gpc opf dc`: voltages of 1 pu and no losses.
     soft are prices at which limits may give, as in MATPOWER's softlims: {"rating": $/MVAh, "voltage": $/h per pu, "angle": $/h per
-    degree, "generation": $/MWh}; the objective has their cost, and Optima.soft what gives. previous are powers [units] in MW before,
+    degree, "generation": $/MWh}, or "vmin", "vmax", "angmin", "angmax", "pmin", "pmax", "qmin", "qmax" apart, and "rating:3" of one limit by
+    its number; the objective has their cost, and Optima.soft what gives. previous are powers [units] in MW before,
     such as those of a dispatch before the outages: units then move by no more than their ramp in so many minutes (the case's
     ten-minute ramps, which have to be given, or ramp [units] in MW). That is the corrective dispatch. Ctrl-C ends the call.
     """

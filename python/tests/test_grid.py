@@ -518,6 +518,8 @@ def test_soft_limits_give_at_their_price():
     assert o.soft[1]["limit"].tolist() == ["rating", "rating"] and abs(o.soft[1]["by"].sum() * 1000 - (66325.119)) < 2 * 66325.119
     with pytest.raises(gpc.InputError, match="no soft limit"):
         grid.opf(n, soft={"flow": 1})
+    single = grid.opf(n, 2.3 * n.pd, soft={"rating": 1000, "rating:1": 3000, "voltage": 1e6, "pmax": 5000, "qmax": 800})
+    assert abs(single.objective[0] - 22666.931862 - 107072.823901) < 0.02  # IPOPT's
 
 
 def test_outages_of_several_elements():
