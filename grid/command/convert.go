@@ -6,11 +6,13 @@ import (
 	"io"
 	"path/filepath"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/gpc-engine/gpc/cli"
 	"github.com/gpc-engine/gpc/grid/matpower"
+	"github.com/gpc-engine/gpc/internal/durable"
 )
 
 // convertCommand is gpc pf convert.
@@ -21,7 +23,8 @@ func convertCommand(a *cli.App) *cobra.Command {
 		Short: "A network of another program as a MATPOWER case and as CSV tables",
 		Long: `Reads a network of any format that pf reads, and writes it unsolved. --out writes a
 MATPOWER case, --csv its tables in MATPOWER's columns and units. Names of buses, units
-and branches are the last column.`,
+and branches are the last column. What a PSS/E file keeps by tap changers, phase shifters
+and switched shunts is in controls.txt, for pf --controls.`,
 		Example: "  " + a.Name + " pf convert network.raw --out network.m --csv tables",
 		Args:    cli.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -38,6 +41,11 @@ and branches are the last column.`,
 			if err := cmp.Or((&outputs{out: files.out}).write(c, origin(c, "converted from "+filepath.Base(args[0]))), writeMatrices(files.csv, c)); err != nil {
 				return err
 			}
+			if files.csv != "" && len(c.Controls) > 0 {
+				if err := durable.WriteFile(filepath.Join(files.csv, "controls.txt"), []byte(strings.Join(c.Controls, "\n")+"\n"), 0o644); err != nil {
+					return err
+				}
+			}
 			out := map[string]any{"case": c.Name, "bus": len(c.Bus), "gen": len(c.Gen), "branch": len(c.Branch), "notes": n.Notes()}
 			return a.PrintChecked(true, out, func(w io.Writer) {
 				fmt.Fprintf(w, "%s: %s, %s, %s\n", c.Name, countOf(len(c.Bus), "bus", "buses"), count(len(c.Gen), "unit"), countOf(len(c.Branch), "branch", "branches"))
@@ -46,7 +54,7 @@ and branches are the last column.`,
 	}
 	files.flags(cmd.Flags())
 	cmd.Flags().Lookup("out").Usage = "`FILE.m` to write the case to"
-	cmd.Flags().Lookup("csv").Usage = "`folder` to write bus.csv, gen.csv, branch.csv and gencost.csv to"
+	cmd.Flags().Lookup("csv").Usage = "`folder` to write bus.csv, gen.csv, branch.csv, gencost.csv and controls.txt to"
 	return cmd
 }
 

@@ -114,24 +114,34 @@ Exit code 1 says that it does not converge.`,
 	}
 	y.flags(cmd.Flags())
 	cmd.Flags().StringVar(&y.participation, "participation", "", "units share the balance, within their limits of active power: "+slackWords+" (default: the reference takes it up)")
-	cmd.Flags().StringVar(&controls, "controls", "", "`FILE` of transformers, phase shifters and shunts that keep a band, in lines such as \"tap 8 bus 9 1.03 1.05 0.9 1.1 16\": row, bus, band, range and steps; \"shunt 9 bus 14 …\" in MVAr, \"shift 4 flow 20 30 -30 30\" in MW and degrees")
+	cmd.Flags().StringVar(&controls, "controls", "", "`FILE` of transformers, phase shifters and shunts that keep a band, in lines such as \"tap 8 bus 9 1.03 1.05 0.9 1.1 16\": row, bus, band, range and steps; \"shunt 9 bus 14 …\" in MVAr, \"shift 4 flow 20 30 -30 30\" in MW and degrees. \"file\" takes those of a PSS/E file, which pf convert writes")
 	files.flags(cmd.Flags())
 	cmd.AddCommand(convertCommand(a), linearFlow(a), outagesCommand(a))
 	suggestCommand(cmd, map[string]string{"outages": "pf outages", "emergency": "pf outages", "voltage-band": "pf outages", "ptdf": "pf dc", "lodf": "pf dc"})
 	return cmd
 }
 
+// fileControls are the controls of the network's own file.
+const fileControls = "file"
+
 // runPowerFlow solves at the file's loads times a factor, and puts the solution in the case.
 func runPowerFlow(c *matpower.Case, n *network.Network, opt powerflow.Options, scale float64, controls string) (*results.PowerFlow, *matpower.Case, error) {
 	pr := results.FlowProblem{Options: opt}
 	pr.Pd, pr.Qd = n.Loads(scale)
 	if controls != "" {
-		f, err := os.Open(controls)
+		source := io.NopCloser(strings.NewReader(strings.Join(n.Controls, "\n")))
+		var err error
+		switch {
+		case controls != fileControls:
+			source, err = os.Open(controls)
+		case len(n.Controls) == 0:
+			err = fmt.Errorf("the file of %s has none: give a FILE of lines", n.Name)
+		}
 		if err != nil {
 			return nil, nil, cli.BadInputf("--controls: %w", err)
 		}
-		defer f.Close()
-		list, err := results.ReadControls(n, controls, f)
+		defer source.Close()
+		list, err := results.ReadControls(n, controls, source)
 		if err != nil {
 			return nil, nil, cli.BadInputf("--controls: %w", err)
 		}

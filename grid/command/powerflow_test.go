@@ -267,3 +267,33 @@ func TestControls(t *testing.T) {
 		t.Errorf("exit code %d: %s", code, log)
 	}
 }
+
+// What a PSS/E file regulates is kept with --controls file: the voltages of two taps and the flow of a phase shifter; a file
+// without any is refused, and convert writes the lines.
+func TestControlsOfTheFile(t *testing.T) {
+	code, out, log := run("pf", "../formats/testdata/controls.raw", "--controls", "file", "--json")
+	var r results.PowerFlow
+	if err := json.Unmarshal([]byte(out), &r); err != nil || code != 0 || len(r.Controls) != 6 {
+		t.Fatalf("exit code %d, %v, %s", code, err, log)
+	}
+	for k, c := range r.Controls {
+		if c.Keeps != (k < 3) || c.Keeps && (c.Value < c.Low-1e-5 || c.Value > c.High+1e-5) {
+			t.Errorf("%+v", c)
+		}
+	}
+	if p := r.Branch[3].Pf; p < 30-1e-3 || p > 32+1e-3 || r.Bus[2].Vm > 1.00001 {
+		t.Errorf("%v MW through the phase shifter, %v pu at bus 3", p, r.Bus[2].Vm)
+	}
+	if code, _, log := run("pf", "case9", "--controls", "file"); code != 2 || !strings.Contains(log, "give a FILE of lines") {
+		t.Errorf("exit code %d: %s", code, log)
+	}
+	dir := t.TempDir()
+	if code, _, log := run("pf", "convert", "../formats/testdata/controls.raw", "--csv", dir); code != 0 {
+		t.Fatal(log)
+	}
+	code, lines, log := run("pf", "../formats/testdata/controls.raw", "--controls", filepath.Join(dir, "controls.txt"), "--json")
+	var same results.PowerFlow
+	if err := json.Unmarshal([]byte(lines), &same); err != nil || code != 0 || same.Controls[0] != r.Controls[0] {
+		t.Errorf("exit code %d, %v, %s: %+v", code, err, log, same.Controls)
+	}
+}

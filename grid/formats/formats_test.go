@@ -179,6 +179,30 @@ func TestRAWDCLines(t *testing.T) {
 	}
 }
 
+// What a file regulates is in lines of controls, with ranges in the units of the branch and the bus: kV of winding 1 over the bus's,
+// a phase shifter's angles, susceptance with what else is at the bus. What is none of them is said.
+func TestRAWControls(t *testing.T) {
+	text := file(t, "controls.raw")
+	want := []string{"tap 3 bus 2 1 1.01 0.9 1.1 16", "shift 4 flow 30 32 -20 20", "tap 7 bus 3 0.99 1 0.9 1.1 32", "shunt 4 bus 5 1 1.012 -4 46 5", "shunt 2 bus 2 1.02 1.02 0 30", "shunt 3 bus 3 1.02 1.02 0 35"}
+	c := read(t, "controls.raw", text)
+	if !slices.Equal(c.Controls, want) {
+		t.Errorf("%q", c.Controls)
+	}
+	if notes := strings.Join(c.Notes, "; "); !strings.Contains(notes, "transformer Q, bus 1 to bus 4: its control of mode 2") || !strings.Contains(notes, "the switched shunt at bus 3 has blocks of several sizes") {
+		t.Errorf("notes %q", notes)
+	}
+	// Version 35 has a node behind the bus, and a status before each block.
+	newest := strings.NewReplacer("0,100,33", "0,100,35", "0 / BEGIN SWITCHED", "0\n0\n0 / BEGIN SWITCHED",
+		"230,230,0,0,0,0,1,2,253,207,", "230,230,0,0,0,0,,,,,,,,,,1,2,0,253,207,", "1,0,2,0,0,0,3,0,20", "1,0,2,0,0,0,,,,,,,,,,3,0,0,20", "1,13.8,0,0,0,0,1,3,1.1", "1,13.8,0,0,0,0,,,,,,,,,,1,3,0,1.1", "1,0,0,0,0,0,2,4,1.1", "1,0,0,0,0,0,,,,,,,,,,2,4,0,1.1",
+		"4,1,0,1,1.012,1.0,5,100,'',10,4,10,1,-10", "4,'1',1,0,1,1.012,1.0,5,0,100,'',10,1,4,10,1,1,-10,0,7,3", "2,2,0,1,1.02,1.02,0,100,'',0,2,15", "2,'1',2,0,1,1.02,1.02,0,0,100,'',0,1,2,15",
+		"3,1,0,1,1.02,1.02,0,100,'',0,2,15,1,5", "3,'1',1,0,1,1.02,1.02,0,0,100,'',0,1,2,15,1,1,5", "5,0,0,1,1.02,1.02,0,100,'',3,2,15", "5,'1',0,0,1,1.02,1.02,0,0,100,'',3,1,2,15").Replace(text)
+	newest = strings.Replace(newest, "\n1,'A',230", "\n0 / END OF SYSTEM-WIDE DATA, BEGIN BUS DATA\n1,'A',230", 1)
+	newest = strings.Replace(newest, "0/\n1,2,0,'1',2", "0/\n0 / BEGIN TRANSFORMER DATA\n1,2,0,'1',2", 1)
+	if c := read(t, "controls.raw", newest); !slices.Equal(c.Controls, want) {
+		t.Errorf("version 35: %q", c.Controls)
+	}
+}
+
 // Faults of files, with their lines.
 func TestFaultsHaveTheirLines(t *testing.T) {
 	raw := file(t, "wscc9.raw")

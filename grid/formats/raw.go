@@ -91,6 +91,7 @@ type rawCase struct {
 	bus      map[int]int
 	sections map[string][]rawRecord
 	tables   map[int][][2]float64 // of impedance correction: tap or angle, factor
+	shunts   []*shuntRange
 }
 
 // The sections of a file, by version, by words of the lines that end them.
@@ -111,13 +112,14 @@ func readRAW(_ string, text []byte) (*matpower.Case, error) {
 	y.scan(strings.Split(string(text), "\n"))
 	y.buses()
 	y.loads()
-	y.shunts()
+	y.fixedShunts()
 	y.gens()
 	for _, r := range y.sections["IMPEDANCE CORRECTION"] {
 		y.correction(r)
 	}
 	y.branches()
 	y.transformers()
+	y.addShunts()
 	y.lines()
 	y.converters()
 	for _, s := range []struct {
@@ -248,7 +250,7 @@ func (y *rawCase) loads() {
 	}
 }
 
-func (y *rawCase) shunts() {
+func (y *rawCase) fixedShunts() {
 	for _, r := range y.sections["FIXED SHUNT"] {
 		if b := y.busOf(r, 0); r.integer(2, 1) > 0 {
 			b.Gs += r.number(3, 0)
@@ -265,10 +267,11 @@ func (y *rawCase) shunts() {
 	for _, r := range y.sections["SWITCHED SHUNT"] {
 		if b := y.busOf(r, 0); status < 0 || r.integer(status, 1) > 0 {
 			b.Bs += r.number(susceptance, 0)
+			y.regulateShunt(r, susceptance)
 		}
 	}
 	if len(y.sections["SWITCHED SHUNT"]) > 0 {
-		y.c.Notes = append(y.c.Notes, "switched shunts stay at their present susceptance")
+		y.c.Notes = append(y.c.Notes, "switched shunts stay at their present susceptance, but with --controls file")
 	}
 }
 
@@ -365,10 +368,11 @@ func (y *rawCase) branches() {
 
 // winding is one side of a transformer.
 type winding struct {
-	bus  *matpower.Bus
-	r    rawRecord
-	tap  float64 // pu of the bus
-	base float64 // nominal over the bus's voltage, squared
+	bus   *matpower.Bus
+	r     rawRecord
+	tap   float64 // pu of the bus
+	scale float64 // of a ratio of the record, in its code's unit
+	base  float64 // nominal over the bus's voltage, squared
 }
 
 // transformers reads records of four lines, or of five with three windings.
@@ -397,7 +401,7 @@ func (y *rawCase) transformer(records []rawRecord) {
 	}
 	sides := make([]winding, len(records)-2)
 	for i := range sides {
-		w := winding{bus: y.busOf(r, i), r: records[2+i], base: 1}
+		w := winding{bus: y.busOf(r, i), r: records[2+i], base: 1, scale: 1}
 		nominal := w.r.number(1, 0)
 		kv := w.bus.BaseKV
 		if kv <= 0 && (cw == 2 || nominal != 0 && (cw == 3 || cz > 1)) {
@@ -414,11 +418,13 @@ func (y *rawCase) transformer(records []rawRecord) {
 			w.tap = 1
 		}
 		switch {
-		case cw == 2 && w.r.text(0) != "":
-			w.tap /= kv
+		case cw == 2 && w.r.text(0) == "":
+			w.tap, w.scale = 1, 1/kv
 		case cw == 2:
-			w.tap = 1
+			w.scale = 1 / kv
+			w.tap /= kv
 		case cw == 3:
+			w.scale = ratio
 			w.tap *= ratio
 		}
 		if w.tap <= 0 {
@@ -439,6 +445,7 @@ func (y *rawCase) transformer(records []rawRecord) {
 		scale := sides[0].base * sides[1].tap * sides[1].tap * y.corrected(sides[0])
 		y.addBranch(sides[0].r, matpower.Branch{From: sides[0].bus.ID, To: sides[1].bus.ID, Name: name, R: re * scale, X: im * scale,
 			Tap: sides[0].tap / sides[1].tap, ShiftDeg: sides[0].r.number(2, 0), InService: status > 0}, 3)
+		y.regulate(sides[0], name, func(v float64) float64 { return v * sides[0].scale / sides[1].tap })
 		return
 	}
 	var re, im [3]float64 // of windings 1–2, 2–3 and 3–1
@@ -460,6 +467,7 @@ func (y *rawCase) transformer(records []rawRecord) {
 		scale := w.base * y.corrected(w) / 2
 		y.addBranch(w.r, matpower.Branch{From: w.bus.ID, To: star.ID, Name: fmt.Sprintf("%s/%d", name, i+1), R: scale * (re[j] + re[k] - re[opposite]), X: scale * (im[j] + im[k] - im[opposite]),
 			Tap: w.tap, ShiftDeg: w.r.number(2, 0), InService: !out && w.bus.Type != matpower.Isolated}, 3)
+		y.regulate(w, name, func(v float64) float64 { return v * w.scale })
 	}
 	y.bus[star.ID] = len(y.c.Bus)
 	y.c.Bus = append(y.c.Bus, star)
@@ -467,15 +475,12 @@ func (y *rawCase) transformer(records []rawRecord) {
 
 // corrected is the factor on a winding's impedance by its table: of the ratio, or of the angle for one that shifts.
 func (y *rawCase) corrected(w winding) float64 {
-	table := 13
-	if y.version >= 34 {
-		table = 23
-	}
+	code, limits := y.regulation()
 	value := w.r.number(0, 1)
-	if math.Abs(w.r.number(6+table-13, 0)) == 3 {
+	if math.Abs(w.r.number(code, 0)) == 3 {
 		value = w.r.number(2, 0)
 	}
-	return y.factor(w.r.integer(table, 0), value)
+	return y.factor(w.r.integer(limits+5, 0), value)
 }
 
 // impedance is that of a pair of windings in pu of the system's power and the windings' voltages.

@@ -61,6 +61,8 @@ type Case struct {
 	// HasMultipliers says that it is solved by an optimal power flow: prices of buses
 	// and multipliers of limits are given, and flows.
 	HasMultipliers bool
+	// Controls are what a file of another program has to keep voltages and flows, in lines of results.ReadControls.
+	Controls []string
 	// Notes say in a sentence each what the case holds otherwise than a file of another program.
 	Notes []string
 	// Ignored are the fields of the file that are neither data of the network nor

@@ -105,6 +105,7 @@ type Network struct {
 	// Admittance is that of the file: branch factors all 1.
 	Admittance
 
+	Controls      []string // of the case
 	notes         []string
 	contradiction error         // of limits of generators
 	changedTypes  []changedType // of islands without a reference
@@ -250,7 +251,7 @@ func New(c *matpower.Case) (*Network, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
 	}
-	n := &Network{Name: c.Name, BaseMVA: c.BaseMVA, Slack: -1, notes: c.Notes, contradiction: c.Contradiction()}
+	n := &Network{Name: c.Name, BaseMVA: c.BaseMVA, Slack: -1, Controls: c.Controls, notes: c.Notes, contradiction: c.Contradiction()}
 	types := c.Types()
 	index := make(map[int]int, len(c.Bus))
 	base := c.BaseMVA

@@ -207,6 +207,8 @@ class Network(Object):
         """Names of the file; "" where it has none."""
         self.notes: list[str] = about["notes"] or []
         """In a sentence each, where the network differs from the file."""
+        self.controls: list[str] = about["controls"] or []
+        """What a PSS/E file has to keep voltages and flows, for pf(controls=…)."""
         self.isa: str = about["isa"]
         self.lanes: int = about["lanes"]
         sizes = ask(lib.gpc_network_case, self.handle, None, None, None, None)
@@ -356,7 +358,8 @@ def pf(
     largest mismatch that counts as solved, pu. dc solves the linear model instead, as `gpc pf dc`. With participation units share
     the balance within their limits of active power, which otherwise the reference takes up: by "range", "pmax", "equal",
     "headroom" (what PMAX or PMIN leaves), or factors [units]. controls are lines of transformers, phase shifters and shunts that
-    keep a band, as in `gpc pf --controls`: "tap 8 bus 9 1.03 1.05 0.9 1.1 16"; Flow.controls has their settings.
+    keep a band, as in `gpc pf --controls`: "tap 8 bus 9 1.03 1.05 0.9 1.1 16"; Flow.controls has their settings. n.controls
+    are those of a PSS/E file.
     """
     n = _network(source)
     options: dict[str, Any] = {"linear": bool(dc), "enforce_q": bool(enforce_q), "flat": bool(flat), "tolerance": number(tolerance, "tolerance"), "max_iterations": _whole(max_iterations, "max_iterations")}

@@ -172,7 +172,7 @@ func gpc_network_about(h C.uintptr_t, out **C.char, err **C.char) C.int32_t {
 		}
 		return answer(out, map[string]any{
 			"name": n.Name, "base_mva": n.BaseMVA, "bus": n.BusID, "bus_row": n.BusRow, "gen_row": n.GenRow, "gen_bus": ids(n.GenBus),
-			"ramp_10": scaled(n.Ramp, n.BaseMVA), "bus_name": n.BusName, "gen_name": n.GenName, "branch_name": n.BranchName, "notes": n.Notes(), "branch_row": n.BranchRow, "bridge": n.Bridges(), "from": ids(n.From), "to": ids(n.To), "reference": ids(n.References), "isa": isa, "lanes": lanes,
+			"ramp_10": scaled(n.Ramp, n.BaseMVA), "bus_name": n.BusName, "gen_name": n.GenName, "branch_name": n.BranchName, "notes": n.Notes(), "controls": n.Controls, "branch_row": n.BranchRow, "bridge": n.Bridges(), "from": ids(n.From), "to": ids(n.To), "reference": ids(n.References), "isa": isa, "lanes": lanes,
 		})
 	})
 }
