@@ -271,7 +271,7 @@ func (y *rawCase) fixedShunts() {
 		}
 	}
 	if len(y.sections["SWITCHED SHUNT"]) > 0 {
-		y.c.Notes = append(y.c.Notes, "switched shunts stay at their present susceptance, but with --controls file")
+		y.c.Notes = append(y.c.Notes, "switched shunts stay at their present susceptance, but where controls move them")
 	}
 }
 
