@@ -223,6 +223,14 @@ func TestUnitsThatBalanceHaveLimits(t *testing.T) {
 	}
 }
 
+// Units share what an outage takes in a case without costs, too, here one of PSS/E.
+func TestOutagesOfAFileWithoutCosts(t *testing.T) {
+	r := runOutagesJSON(t, 1, "../formats/testdata/wscc9.raw", "--outages", "units", "--enforce-q", "--participation", "range")
+	if len(r.Outages) != 3 || r.Unsolved != 0 {
+		t.Errorf("%+v", r.Outages)
+	}
+}
+
 // The tables have every outage, what each breaks, and of each limit the highest loading; --out has the solution without outage.
 func TestTablesOfOutages(t *testing.T) {
 	dir := t.TempDir()

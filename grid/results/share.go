@@ -36,7 +36,9 @@ func (y *securityRun) shareOutages(ctx context.Context, opt SecurityOptions, bas
 	if len(list) == 0 {
 		return remaining, nil
 	}
-	s, err := secure.New(y.n, secure.Options{Outages: list, Emergency: opt.Emergency, Band: opt.Band, Participation: opt.Participation, Threads: opt.Threads, Dispatchable: network.DispatchablePlain})
+	n := *y.n
+	n.Cost, n.ReactiveCost = make([]network.Cost, n.Gens()), nil // a check asks for none
+	s, err := secure.New(&n, secure.Options{Outages: list, Emergency: opt.Emergency, Band: opt.Band, Participation: opt.Participation, Threads: opt.Threads, Dispatchable: network.DispatchablePlain})
 	if err != nil {
 		return nil, err
 	}
