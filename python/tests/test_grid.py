@@ -415,6 +415,11 @@ def test_dc_lines_of_every_way_in():
     assert grid.opf(data).objective[0] == pytest.approx(r.objective[0], abs=1e-6)
     dear = grid.opf({**tables, "dcline": [line], "dclinecost": [[2, 0, 0, 2, 50, 0]]})
     assert dear.pg[0, 3] == pytest.approx(0, abs=1e-4) and dear.objective[0] > r.objective[0]
+    linear = grid.opf({**tables, "dcline": [line]}, dc=True)
+    assert linear.objective[0] == pytest.approx(3301.010192, abs=1e-4)  # IPOPT's, of the linear model
+    secure = grid.secure(grid.network({**tables, "dcline": [line]}), outages="branches", emergency=1.5)
+    assert secure.plain_objective[0] == pytest.approx(r.objective[0], abs=1e-5)
+    assert secure.secure[0] and secure.pg[0, 4] == pytest.approx(-0.99 * secure.pg[0, 3] - 0.1, abs=1e-9)
     flow = grid.pf({**tables, "dcline": [line]})
     assert flow.pg[3:] == pytest.approx([-10, 9.8]) and flow.vm[5] == pytest.approx(1.02)
 
@@ -428,6 +433,10 @@ def test_files_of_other_programs(tmp_path):
     n.save(tmp_path / "two.m")
     again = grid.network(tmp_path / "two.m")
     assert again.name == "two" and again.bus_name.tolist() == n.bus_name.tolist() and np.array_equal(grid.pf(again).vm, grid.pf(n).vm)
+    shunt = "0 / BEGIN SWITCHED SHUNT DATA\n2,1,0,1,1.02,1.0,0,100,'',0,4,10\n0/\nQ"
+    path.write_text(path.read_text().replace("0/\nQ", shunt))
+    n = grid.network(path)
+    assert n.controls == ["shunt 2 bus 2 1 1.02 0 40 4"] and grid.pf(n).vm[1] < 1 and 1 - 1e-5 < grid.pf(n, controls=n.controls).vm[1] < 1.02 + 1e-5
     path.write_text(path.read_text().replace("0.1,0", "0.x,0"))
     with pytest.raises(gpc.InputError, match=r"two\.raw:12: field 5"):
         grid.network(path)
