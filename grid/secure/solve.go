@@ -284,7 +284,7 @@ func (s *Solver) baseState(pr Problem, pd, qd []float64, plain *acopf.Result) *s
 		}
 	}
 	for k, y := range s.sys.levels {
-		value, _, _ := y.At(t.x[t.levelPower(s.sys, y)])
+		value, _, _ := y.At(t.x[t.levelPower[k]])
 		t.x[t.level[k]] = t.costScale() * value
 	}
 	return t

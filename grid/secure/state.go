@@ -298,7 +298,7 @@ func (t *state) evaluate(smoothing float64) {
 			t.values[t.diagonal[t.delta]] += a * a * w
 			t.values[t.unitEntries[l.element].delta] += a * w
 		case segmentLimit:
-			v, y, slope, w := t.levelPower(t.sys, t.sys.levels[l.element]), t.level[l.element], t.costScale()*l.sign, t.limitWeights[i]
+			v, y, slope, w := t.levelPower[l.element], t.level[l.element], t.costScale()*l.sign, t.limitWeights[i]
 			t.h[i] = slope*x[v] + t.costScale()*l.bound - x[y]
 			r[v] += slope * t.z[i]
 			r[y] -= t.z[i]
@@ -543,7 +543,7 @@ func (t *state) addLimits(m, to []float64) {
 			to[t.setPoints[t.sys.setP[l.element]]] += l.sign * m[i]
 			to[t.delta] += l.sign * t.sys.share[l.element] * m[i]
 		case segmentLimit:
-			to[t.levelPower(t.sys, t.sys.levels[l.element])] += t.costScale() * l.sign * m[i]
+			to[t.levelPower[l.element]] += t.costScale() * l.sign * m[i]
 			to[t.level[l.element]] -= m[i]
 		default:
 			f, u := t.bus[n.From[l.element]], t.bus[n.To[l.element]]
@@ -567,7 +567,7 @@ func (t *state) directional(i int, d []float64) float64 {
 	case shareLimit:
 		return l.sign * (d[t.setPoints[t.sys.setP[l.element]]] + t.sys.share[l.element]*d[t.delta])
 	case segmentLimit:
-		return t.costScale()*l.sign*d[t.levelPower(t.sys, t.sys.levels[l.element])] - d[t.level[l.element]]
+		return t.costScale()*l.sign*d[t.levelPower[l.element]] - d[t.level[l.element]]
 	}
 	f, u := t.bus[n.From[l.element]], t.bus[n.To[l.element]]
 	g := &t.slope[i]

@@ -67,6 +67,7 @@ func (g *reactiveGroup) fixed() bool { return g.hi-g.lo <= fixedWidth }
 // costLevel is a piecewise linear cost. Its variable, scaled, is above all segments.
 type costLevel struct {
 	network.Cost
+	bus         int
 	unit, group int // whose power it is of; the other is −1
 }
 
@@ -77,6 +78,7 @@ type layout struct {
 	bus           []int // by bus: first of its θ, λ_P, V, λ_Q
 	reactive      []int // Q by group in the base state; the parameter y by index in genBuses after an outage
 	level         []int // base state: the variables of piecewise linear costs
+	levelPower    []int // and of their powers
 	drop          []int // by index in genBuses, after an outage: multiplier of the voltage equation
 	delta         int   // after an outage: Δ
 	setPoints     []int // after an outage these are the border
@@ -147,12 +149,12 @@ func newSystem(n *network.Network, opt Options) (*system, error) {
 	}
 	for g, c := range n.Cost {
 		if s.free[g] && c.PiecewiseLinear() {
-			s.levels = append(s.levels, costLevel{c, g, -1})
+			s.levels = append(s.levels, costLevel{c, n.GenBus[g], g, -1})
 		}
 	}
 	for k, y := range s.groups {
 		if !y.fixed() && y.cost.PiecewiseLinear() {
-			s.levels = append(s.levels, costLevel{y.cost, -1, k})
+			s.levels = append(s.levels, costLevel{y.cost, s.genBuses[y.place], -1, k})
 		}
 	}
 	var err error
@@ -303,7 +305,7 @@ func (s *system) layoutBase() *layout {
 		private[s.genBuses[y.place]]++
 	}
 	for _, y := range s.levels {
-		private[s.levelBus(y)]++
+		private[y.bus]++
 	}
 	var inner []int
 	for _, b := range order.Order {
@@ -334,10 +336,15 @@ func (s *system) layoutBase() *layout {
 		end[b]++
 	}
 	for _, y := range s.levels {
-		b := s.levelBus(y)
-		l.level = append(l.level, end[b])
-		l.levelEntries = append(l.levelEntries, l.entry(end[b], l.levelPower(s, y)))
-		end[b]++
+		power := 0
+		if y.unit >= 0 {
+			power = l.setPoints[s.setP[y.unit]]
+		} else {
+			power = l.reactive[y.group]
+		}
+		l.level, l.levelPower = append(l.level, end[y.bus]), append(l.levelPower, power)
+		l.levelEntries = append(l.levelEntries, l.entry(end[y.bus], power))
+		end[y.bus]++
 	}
 	l.deliver(s)
 	for i, a := range l.setPoints {
@@ -349,22 +356,6 @@ func (s *system) layoutBase() *layout {
 	}
 	l.finish(order, sizes, inner, 0)
 	return l
-}
-
-// levelBus is the bus of a level's unit or group.
-func (s *system) levelBus(y costLevel) int {
-	if y.unit >= 0 {
-		return s.net.GenBus[y.unit]
-	}
-	return s.genBuses[s.groups[y.group].place]
-}
-
-// levelPower is the variable of a level's power.
-func (l *layout) levelPower(s *system, y costLevel) int {
-	if y.unit >= 0 {
-		return l.setPoints[s.setP[y.unit]]
-	}
-	return l.reactive[y.group]
 }
 
 // deliver creates the entries of DC lines at their to ends.
