@@ -115,6 +115,12 @@ func Relax(ctx context.Context, net *network.Network, pd, qd []float64, opt Opti
 
 // solveRounds solves with the limits at these prices until those of |S|² settle or goOn declines, and returns the last result.
 func (s *Solver) solveRounds(ctx context.Context, pr Problem, prices *LimitMultipliers, x *Relaxation, goOn func(r *Result) bool) (r *Result, err error) {
+	for i, follows := range s.plan.follows {
+		if g := i % s.plan.ng; follows { // its limits are those of the lead
+			kind := [][]float64{prices.PMin, prices.PMax, prices.QMin, prices.QMax}[2*(i/s.plan.ng):]
+			kind[0][g], kind[1][g] = 0, 0
+		}
+	}
 	pr.penalties = s.plan.limitPenalties(prices)
 	for more := true; more && x.Rounds < maxRounds; {
 		results := make([]Result, 1)
@@ -209,7 +215,7 @@ func (x *Relaxation) measure(net *network.Network, r *Result, balance float64, p
 	amounts := func(price []float64, amount func(i int) float64) []float64 {
 		out := make([]float64, len(price))
 		for i := range out {
-			if v := amount(i); v >= minRelaxation {
+			if v := amount(i); v >= minRelaxation && price[i] > 0 {
 				out[i] = v
 				x.Cost += price[i] * v
 			}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/grid/acopf"
+	"github.com/gpc-engine/gpc/grid/matpower"
 	"github.com/gpc-engine/gpc/grid/networktest"
 )
 
@@ -41,5 +42,29 @@ func TestSoftLimits(t *testing.T) {
 	}
 	if _, err := acopf.SolveSoft(context.Background(), n, nil, nil, acopf.Options{}, acopf.SoftLimits{SFrom: each(-1, 9)}); err == nil {
 		t.Error("a price below 0 was taken")
+	}
+}
+
+// A soft limit of a DC line is priced once, not at both ends: as a cost that rises from the limit on.
+func TestSoftLimitOfADCLine(t *testing.T) {
+	solve := func(most float64, cost matpower.Cost, price float64) *acopf.SoftResult {
+		c := networktest.Case(t, "case30")
+		for k := range c.Branch {
+			c.Branch[k].RateA *= 0.7
+		}
+		c.AddDCLine(matpower.DCLine{From: 22, To: 8, InService: true, Vf: 1, Vt: 1, PMax: most, Loss1: 0.02, Cost: cost})
+		n := networktest.Of(t, c)
+		soft := acopf.SoftLimits{PMin: make([]float64, n.Gens())}
+		soft.PMin[6] = price * n.BaseMVA
+		r, err := acopf.SolveSoft(context.Background(), n, nil, nil, acopf.Options{}, soft)
+		if err != nil || r.Status != acopf.Optimal {
+			t.Fatalf("%v, %v", err, r.Reason())
+		}
+		return r
+	}
+	soft := solve(2, matpower.Cost{}, 0.3)
+	dear := solve(30, matpower.Cost{Model: matpower.PiecewiseLinear, Points: []matpower.Point{{Power: 0, Cost: 0}, {Power: 2, Cost: 0}, {Power: 30, Cost: 28 * 0.3}}}, 0)
+	if math.Abs(soft.Objective/dear.Objective-1) > 1e-6 || soft.Gives.PMin[6] < 0.01 || math.Abs(soft.Gives.PMin[6]+0.02+dear.Pg[6]) > 1e-4 || soft.Gives.PMax[7] != 0 {
+		t.Errorf("%v $/h with %v and %v pu, as a cost %v $/h at %v pu", soft.Objective, soft.Gives.PMin[6], soft.Gives.PMax[7], dear.Objective, dear.Pg[6])
 	}
 }

@@ -90,6 +90,10 @@ func TestBaseStateHasTheOptimum(t *testing.T) {
 		if err := s.plain.Solve(context.Background(), []acopf.Problem{{}}, plain); err != nil || plain[0].Status != acopf.Optimal {
 			t.Fatalf("%v: %v, %s", names, err, plain[0].Reason())
 		}
+		none := require.Get(New(n, Options{Outages: []Outage{}}))(t)
+		if r := require.Get(none.Solve(context.Background(), Problem{}))(t); r.Status != Secure || math.Abs(r.Objective/plain[0].Objective-1) > 1e-9 {
+			t.Errorf("%v: %v, %v $/h without any outage, package acopf has %v", names, r.Status, r.Objective, plain[0].Objective)
+		}
 		start := plain[0]
 		start.Pg, start.Qg, start.LambdaP = make([]float64, n.Gens()), make([]float64, n.Gens()), make([]float64, n.Buses())
 		p := &interior{sys: s.sys, threads: 1}

@@ -424,7 +424,7 @@ func (r *Result) read(s *Solver, t *state) {
 func (r *Result) conclude(s *Solver, p *interior, checks []*Check) *Result {
 	r.states, r.sys = p.states, s.sys
 	r.Status, r.Reason, r.Relaxations = Secure, "", nil
-	worst := slices.MaxFunc(checks, func(a, b *Check) int { return cmp.Compare(a.Severity(), b.Severity()) })
+	worst := slices.MaxFunc(append([]*Check{{Solved: true}}, checks...), func(a, b *Check) int { return cmp.Compare(a.Severity(), b.Severity()) })
 	if worst.Severity() == 0 {
 		r.countIdle()
 		return r
