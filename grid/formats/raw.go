@@ -128,7 +128,7 @@ func readRAW(_ string, text []byte) (*matpower.Case, error) {
 	}{{"MULTI-TERMINAL DC", 4, 8}, {"FACTS", 3, 4}, {"GNE", 99, 4}, {"INDUCTION MACHINE", 2, 4}} {
 		for _, r := range y.sections[s.name] {
 			if len(r.fields) >= s.fields && r.integer(s.status, 1) != 0 {
-				failf(r.line, "%s %s is in service, which a case cannot hold", strings.ToLower(s.name), r.text(0))
+				failf(r.line, "%s %s is in service, which a case cannot hold: put it out of service, and loads in its place", strings.ToLower(s.name), r.text(0))
 			}
 		}
 	}

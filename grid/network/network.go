@@ -230,7 +230,7 @@ func (n *Network) RequireBoxes() error {
 // RequireRectangles reports a capability curve, for what takes the limits of P and Q apart.
 func (n *Network) RequireRectangles() error {
 	for _, c := range n.Curves {
-		return fmt.Errorf("network %s, generator %d at bus %d: a capability curve (Pc1, Pc2, Qc…) limits reactive power by active power, which cannot be honoured here", n.Name, n.GenRow[c.Gen]+1, n.BusID[n.GenBus[c.Gen]])
+		return fmt.Errorf("network %s, generator %d at bus %d: a capability curve (Pc1, Pc2, Qc…) limits reactive power by active power, which cannot be honoured here: with Pc1 and Pc2 of 0 its limits are a rectangle", n.Name, n.GenRow[c.Gen]+1, n.BusID[n.GenBus[c.Gen]])
 	}
 	return nil
 }

@@ -58,8 +58,8 @@ func New(n *network.Network, opt Options) (*Solver, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(constantFactor) > 0 {
-		return nil, fmt.Errorf("network %s: %d loads of constant power factor, which a secure optimal power flow does not take: dispatchable loads read as plain leave their P and Q free", n.Name, len(constantFactor))
+	for _, f := range constantFactor {
+		return nil, fmt.Errorf("network %s, generator %d at bus %d is a load of constant power factor, which a secure optimal power flow does not take: read as plain its P and Q are free", n.Name, n.GenRow[f.Gen]+1, n.BusID[n.GenBus[f.Gen]])
 	}
 	if err := opt.check(n); err != nil {
 		return nil, err
