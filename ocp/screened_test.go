@@ -23,8 +23,12 @@ func TestFirstDecisionsLeaveTheWorseBasin(t *testing.T) {
 			if err != nil || !solved {
 				t.Fatalf("from %v: solved %v, %v", x, solved, err)
 			}
+			before := s.Counts().Starts
 			reference, _, err := s.Oracle([]float64{x}, nil, 20, adaptive)
 			require.OK(t, err)
+			if n := s.Counts().Starts - before; n > 1+screenedStarts {
+				t.Errorf("from %v a reference took %d solves, want at most %d", x, n, 1+screenedStarts)
+			}
 			return [2]float64{cost, reference}, plan
 		}
 		least, plan := from(&screened)
