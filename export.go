@@ -520,6 +520,7 @@ type exportableSolver interface {
 	Bounds() (tolerance float64, iterations int)
 	ColdStarts(ctx context.Context) (*ocp.ColdStarts, error)
 	Blocked(steps int) []bool
+	SingleStart() domain.Solver
 }
 
 var _ exportableSolver = (*ocp.Solver)(nil)
@@ -540,7 +541,9 @@ func (c *Case) exportSolver(ctx context.Context, opt ExportOptions) (*export.Res
 	if err != nil {
 		return nil, err
 	}
-	method, err := tightCase.method(export.Solver)
+	single := tightCase.def
+	single.Solver = single.Solver.(exportableSolver).SingleStart()
+	method, err := tightCase.defined(single).method(export.Solver)
 	if err != nil {
 		return nil, err
 	}

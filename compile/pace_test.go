@@ -86,23 +86,36 @@ func TestFewReferencesAreTimedWhereTheyTakeLong(t *testing.T) {
 	}
 }
 
-// TestTheFirstRoundFitsTheBudget: on a clock on which an update takes 50 ms a case that wants 200
-// epochs has as many as there is time for, and a run that goes on as many as before.
-func TestTheFirstRoundFitsTheBudget(t *testing.T) {
-	var elapsed time.Duration
-	now := func() time.Time { return time.Unix(0, 0).Add(elapsed) }
+// updates is a clock on which an update of a training takes as long as each says by the stage.
+type updates struct {
+	elapsed time.Duration
+	done    map[string]int
+}
+
+func (u *updates) now() time.Time { return time.Unix(0, 0).Add(u.elapsed) }
+
+func (u *updates) see(p Progress, each map[string]time.Duration) {
+	u.elapsed += time.Duration(max(0, p.Done-u.done[p.Stage])) * each[p.Stage]
+	u.done[p.Stage] = max(p.Done, u.done[p.Stage])
+}
+
+// longTraining is a case that wants 200 epochs of its one round, in 100 s of a clock of updates.
+func longTraining(t *testing.T) (*gpc.Case, Options, *updates) {
 	c := sled(t)
 	c.MapSpec().Training.ManifoldEpochs = 200
 	opt := small(filepath.Join(t.TempDir(), "sled.safetensors"))
 	opt.Rounds, opt.Budget, opt.Threads = 1, 100*time.Second, 1
-	done := map[string]int{}
+	return c, opt, &updates{done: map[string]int{}}
+}
+
+// TestTheFirstRoundFitsTheBudget: on a clock on which an update takes 50 ms a case that wants 200
+// epochs has as many as there is time for, and a run that goes on as many as before.
+func TestTheFirstRoundFitsTheBudget(t *testing.T) {
+	c, opt, clock := longTraining(t)
 	opt.Progress = func(p Progress) {
-		if p.Stage == "train" || p.Stage == "time training" {
-			elapsed += time.Duration(max(0, p.Done-done[p.Stage])) * 50 * time.Millisecond
-			done[p.Stage] = p.Done
-		}
+		clock.see(p, map[string]time.Duration{"train": 50 * time.Millisecond, "time training": 50 * time.Millisecond})
 	}
-	got := require.Get(compile(context.Background(), c, opt, now))(t)
+	got := require.Get(compile(context.Background(), c, opt, clock.now))(t)
 	if got.Seconds > opt.Budget.Seconds() || got.Seconds < 0.6*opt.Budget.Seconds() || got.Rounds[0].Epochs < 10 || got.Rounds[0].Epochs >= 200 {
 		t.Errorf("%d epochs in %v s of %v", got.Rounds[0].Epochs, got.Seconds, opt.Budget)
 	}
@@ -111,31 +124,17 @@ func TestTheFirstRoundFitsTheBudget(t *testing.T) {
 // TestATrainingIsShortened: updates that take three times as long as when they were timed, as other work began, end in
 // time, and where the training goes on after an interruption too.
 func TestATrainingIsShortened(t *testing.T) {
-	var elapsed time.Duration
-	now := func() time.Time { return time.Unix(0, 0).Add(elapsed) }
-	c := sled(t)
-	c.MapSpec().Training.ManifoldEpochs = 200
-	opt := small(filepath.Join(t.TempDir(), "sled.safetensors"))
-	opt.Rounds, opt.Budget, opt.Threads = 1, 100*time.Second, 1
-	done, stop := map[string]int{}, func() {}
+	c, opt, clock := longTraining(t)
+	ctx, cancel := context.WithCancel(context.Background())
 	opt.Progress = func(p Progress) {
-		if p.Stage == "train" || p.Stage == "time training" {
-			step := 50 * time.Millisecond
-			if p.Stage == "train" {
-				step *= 3
-			}
-			elapsed += time.Duration(max(0, p.Done-done[p.Stage])) * step
-			if done[p.Stage] = max(p.Done, done[p.Stage]); elapsed > 50*time.Second {
-				stop()
-			}
+		if clock.see(p, map[string]time.Duration{"train": 150 * time.Millisecond, "time training": 50 * time.Millisecond}); clock.elapsed > 50*time.Second {
+			cancel()
 		}
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	stop = cancel
-	if _, err := compile(ctx, c, opt, now); !errors.Is(err, context.Canceled) {
+	if _, err := compile(ctx, c, opt, clock.now); !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
 	}
-	got := require.Get(compile(context.Background(), c, opt, now))(t)
+	got := require.Get(compile(context.Background(), c, opt, clock.now))(t)
 	if got.Seconds > opt.Budget.Seconds() || got.Seconds < 0.7*opt.Budget.Seconds() || got.Rounds[0].Epochs < 10 {
 		t.Errorf("%d epochs in %v s of %v", got.Rounds[0].Epochs, got.Seconds, opt.Budget)
 	}

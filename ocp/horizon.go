@@ -20,7 +20,11 @@ func (s *Solver) Oracle(state, ctx []float64, steps int, pref domain.Preference)
 			return best.Cost - best.TerminalCost, best.U, nil
 		}
 	}
-	best, err := s.fromStart(state, ctx, steps, pref, domain.WeightedSum, 1)
+	t, err := s.taskFromStart(state, ctx, steps, 1)
+	if err != nil {
+		return math.NaN(), nil, err
+	}
+	best, err := t.minimiseBest(pref, true)
 	if err != nil {
 		return math.NaN(), nil, err
 	}
@@ -59,7 +63,7 @@ func (s *Solver) NewHorizon(iterations int) domain.Horizon {
 	opt := s.opt
 	opt.Iterations = cmp.Or(iterations, opt.Iterations)
 	cold := newSolver(s.problem, s.axes, s.initial, opt, s.terminalCosts)
-	cold.blocks = opt.Blocks
+	cold.blocks, cold.single = opt.Blocks, s.single
 	return &horizon{shared: s, cold: cold, warm: newReceding(cold, opt.Iterations, 0)}
 }
 
@@ -137,17 +141,18 @@ func (h *horizon) Solve(s, c []float64, pref domain.Preference, plan []float64) 
 const horizonSeed = 1
 
 // solveCold solves from the Solver's own starts, and hands the solution's iterate to warm. A first decision with the whole
-// look-ahead also tries the library's plans, so it never costs more than without a library.
+// look-ahead also tries the library's plans and the screened ones, so it never costs more than without them.
 func (h *horizon) solveCold(s, c []float64, steps int, pref domain.Preference) (*Trajectory, error) {
 	t := task{solver: h.cold, state: s, ctx: c, steps: steps, seed: horizonSeed, ownStarts: h.cold.opt.Starts, retries: retries, keepWorkspace: true}
-	if len(h.plan) == 0 && steps >= h.cold.problem.Spec().LookAhead() {
+	first := len(h.plan) == 0 && steps >= h.cold.problem.Spec().LookAhead()
+	if first {
 		l, err := h.shared.library(h.shared.ctx, nil)
 		if err != nil {
 			return nil, err
 		}
 		t.starts = l.plans(s, c, steps)
 	}
-	best, err := t.minimise(pref, domain.WeightedSum)
+	best, err := t.minimiseBest(pref, first)
 	if err == nil {
 		t.workspace.q.setLevel(0)
 		h.cold.work.workspaces.Put(h.warm.p)

@@ -40,12 +40,13 @@ func (wells) Margins(s, c, u, m []float64)        {}
 func (wells) Project(s, c, u []float64) bool      { return true }
 func (wells) Fallback(s, c, u []float64)          { clear(u) }
 
+// newWells is without screened plans, which would find the better well as well.
 func newWells(library int) *Solver {
 	s, err := New(wells{}, []domain.Variable{{Name: "x", Lo: -1.2, Hi: 1.2}}, func(p, s, c []float64) { copy(s, p) }, Options{Library: library})
 	if err != nil {
 		panic(err)
 	}
-	return s
+	return s.SingleStart().(*Solver)
 }
 
 // A scenario begins from what its neighbours found, and theirs: across the hill.

@@ -86,6 +86,7 @@ type Solver struct {
 
 	room          []float64      // of the present solves
 	blocks        []int          // likewise
+	single        bool           // no decision tries screened plans
 	terminalCosts *terminalCosts // nil: finite horizon
 	work          *work
 	ctx           context.Context // cancels every solve
@@ -201,6 +202,13 @@ func (s *Solver) forSamples() *Solver {
 func (s *Solver) withoutBlocks() *Solver {
 	copied := *s
 	copied.opt.Blocks = nil
+	return &copied
+}
+
+// SingleStart is the solver whose first decisions begin from its own starts and library alone, as in C.
+func (s *Solver) SingleStart() domain.Solver {
+	copied := *s
+	copied.single = true
 	return &copied
 }
 

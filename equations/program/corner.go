@@ -9,6 +9,8 @@ import (
 const (
 	// roundedShare is the width of a rounded corner, in mean sizes of the difference that changes sign there.
 	roundedShare = 1e-4
+	// floorShare is the most of a constant branch other than 0: a rounded max(x, 1e-3) in a logarithm keeps its floor.
+	floorShare = 1e-2
 	// cornerLines are searched for corners near by, and as many far away, in cornerParts parts each. A change of sign is
 	// halved cornerHalvings times.
 	cornerLines, cornerParts, cornerHalvings = 24, 32, 45
@@ -265,6 +267,11 @@ func (c *Corners) search(draw func(rng *rand.Rand, distant bool) []float64, free
 			k.shape, k.width = Min, roundedShare*k.distance
 			if k.larger {
 				k.shape = Max
+			}
+		}
+		for _, v := range c.function.nodes[int(k.node)-c.function.inputs].arg {
+			if _, _, floor := c.function.Operation(v); k.shape == Max && floor > 0 {
+				k.width = min(k.width, floorShare*floor)
 			}
 		}
 	}

@@ -99,3 +99,24 @@ func TestCorners(t *testing.T) {
 		}
 	}
 }
+
+// A rounded floor in a logarithm stays near the floor, however large what is floored usually is, also where it is a branch.
+func TestRoundedFloors(t *testing.T) {
+	for name, floored := range map[string]func(b *Builder, x, floor Value) Value{
+		"max":   func(b *Builder, x, floor Value) Value { return b.Apply(Max, x, floor) },
+		"where": func(b *Builder, x, floor Value) Value { return b.Apply(Select, b.Apply(Less, floor, x), x, floor) },
+	} {
+		b := NewBuilder("f", Argument{Name: "u", Size: 1})
+		f := b.Function([]Argument{{Name: "j", Size: 1}}, []Value{b.Apply(Log, floored(b, b.inputValues()[0], b.Const(1e-3)))})
+		corners := f.Corners(func(rng *rand.Rand, _ bool) []float64 { return []float64{400 * rng.NormFloat64()} }, []bool{true}, false)
+		if corners == nil {
+			t.Fatalf("%s: no corner", name)
+		}
+		rounded, out := corners.Round().Fix(1), make([]float64, 1)
+		for _, x := range []float64{-1, 0, 1e-4, 1e-3, 2e-3} {
+			if rounded.Evaluate([]float64{x}, out); math.Abs(out[0]-math.Log(max(x, 1e-3))) > 0.01 {
+				t.Errorf("%s: log of %g above the floor is %g, want %g", name, x, out[0], math.Log(max(x, 1e-3)))
+			}
+		}
+	}
+}

@@ -2,12 +2,17 @@ package jsonin
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"reflect"
+	"slices"
 	"strings"
+
+	"github.com/gpc-engine/gpc/internal/names"
 )
 
 // Exact decodes one JSON value, such as people write by hand, into what into points to. Every value has to be taken as it
@@ -39,7 +44,11 @@ func read(text []byte, dst any, partial bool) error {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(dst); err != nil {
-		return plain(err)
+		var source any
+		if json.Unmarshal(text, &source) != nil {
+			return plain(err)
+		}
+		return cmp.Or(unknown("", source, reflect.TypeOf(dst)), plain(err))
 	}
 	encoded, err := json.Marshal(dst)
 	if err != nil {
@@ -53,6 +62,33 @@ func read(text []byte, dst any, partial bool) error {
 		return err
 	}
 	return equal(source, decoded, partial)
+}
+
+// unknown names the first field of an object that its type does not have, with those that it has; nil for none.
+func unknown(path string, source any, t reflect.Type) error {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if t.Kind() != reflect.Struct || reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()) {
+		return nil
+	}
+	var known []string
+	types := map[string]reflect.Type{}
+	for _, f := range reflect.VisibleFields(t) {
+		if key, _, _ := strings.Cut(f.Tag.Get("json"), ","); key != "" && key != "-" {
+			known, types[key] = append(known, key), f.Type
+		}
+	}
+	fields, _ := source.(map[string]any)
+	for _, key := range slices.Sorted(maps.Keys(fields)) {
+		if types[key] == nil {
+			return fmt.Errorf("unknown field %q of %s%s, want one of %s", key, name(strings.TrimSuffix(path, ".")), names.Meant(key, known), names.List(known))
+		}
+		if err := unknown(path+key+".", fields[key], types[key]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // plain says of an error of encoding/json which field it is about.

@@ -31,7 +31,8 @@ func TestWhatIsNotTakenAsItStandsIsRefusedByItsPath(t *testing.T) {
 		t.Errorf("read as %+v", w)
 	}
 	for text, says := range map[string]string{
-		`{"size": 1, "parts": [], "extra": 2}`:                           `unknown field "extra"`,
+		`{"size": 1, "parts": [], "extra": 2}`:                           `unknown field "extra" of the value, want one of size, count, parts, loose, sum`,
+		`{"size": 1, "parts": [], "sum": {"a": 1, "aa": 2}}`:             `unknown field "aa" of sum, want one of a`,
 		`{"size": 1, "parts": [{"at": [1, 2], "nmae": "x"}]}`:            `unknown field "nmae"`,
 		`{"Size": 1, "parts": []}`:                                       "Size is an unknown field",
 		`{"parts": []}`:                                                  "size is missing",

@@ -90,7 +90,7 @@ var allowed = map[string][]string{
 	"internal/recording":                   {"internal/graphlayout", "closedloop", "domain"},
 	"internal/interrupt":                   {},
 	"internal/finite":                      {},
-	"internal/jsonin":                      {},
+	"internal/jsonin":                      {"internal/names"},
 	"internal/web":                         {},
 	"internal/testing/docsection":          {"internal/durable"},
 	"internal/testing/testcart":            {"domain", "equations", "equations/dual"},

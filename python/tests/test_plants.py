@@ -38,14 +38,14 @@ def driven(plant, tmp_path, episodes, **options):
     return traces.read(str(tmp_path / "trace.jsonl"))
 
 
-@pytest.mark.parametrize("name", ["van-der-pol", "pole-stiff", "far"])
+@pytest.mark.parametrize("name", ["van-der-pol", "pole-stiff", "far", "hiv"])
 def test_optima_are_those_of_ipopt(name, tmp_path):
     plant = plants.ALL[name]()
     plant.system.save(tmp_path / "system.json")
     judge, trace = Judge(tmp_path / "system.json", plant.weights), driven(plant, tmp_path, 1, seed=5)
     scene = trace.scenes[0]
     cost = judge.solve(np.array(scene["s"]), np.array(scene["c"])[: judge.contexts], trace["u"])
-    assert trace.ends[0]["oracle_cost"] == pytest.approx(cost, rel=1e-4)
+    assert trace.ends[0]["oracle_cost"] == pytest.approx(cost, rel=1e-3 if name == "hiv" else 1e-4)
 
 
 def test_ties_of_a_largest_deviation_are_solved(tmp_path):
@@ -56,3 +56,11 @@ def test_ties_of_a_largest_deviation_are_solved(tmp_path):
 def test_a_substrate_that_runs_out_is_solved(tmp_path):
     """Steps of Newton's method went from one side of max(S, 0) to the other for ever."""
     assert all(end["safe"] for end in driven(plants.ALL["penicillin-maximum"](), tmp_path, 2, seed=5).ends)
+
+
+@pytest.mark.parametrize("name", ["box", "vehicle"])
+def test_the_exact_controller_leaves_a_poor_basin(name, tmp_path):
+    """It stayed in the basin of its first plan: around the box it cost twice as much as from eight starts, among obstacles 16 % more."""
+    plant = plants.ALL[name]()
+    end = driven(plant, tmp_path, 12, seed=17).ends[11]
+    assert end["safe"] and end["cost"] < {"box": 140, "vehicle": 420}[name]

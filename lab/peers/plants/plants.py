@@ -579,3 +579,152 @@ def worst():
     y.objectives(worst="m", effort="1/s")(
         lambda c, u, n: (np.maximum(np.maximum(np.abs(n.a - c.goal), np.abs(n.b - c.goal)), np.abs(n.c - c.goal)), np.where(u.u > 0, 0.3, -0.1) * u.u + 0.1 * np.abs(u.v)))
     return y
+
+
+# Eight more of public examples.
+
+
+@plant("do-mpc's oscillating masses")
+def oscillating_masses():
+    """Two masses between springs, discrete and linear, as matrices."""
+    a = np.array([[0.763, 0.460, 0.115, 0.020], [-0.899, 0.763, 0.420, 0.115], [0.115, 0.020, 0.763, 0.460], [0.420, 0.115, -0.899, 0.763]])
+    b = np.array([[0.014], [0.063], [0.221], [0.367]])
+    y = gpc.System("oscillating-masses", "two masses between springs", state={f"x{i}": ("1", -4, 4) for i in range(4)}, action={"u": ("1", -0.5, 0.5)},
+                   scenario={f"x{i}": (-1.5, 1.5) for i in range(4)}, steps=40, period=0.5)
+    y.step(lambda s, u: a @ np.array([s.x0, s.x1, s.x2, s.x3]) + b @ np.array([u.u]))
+    y.objectives(state="1", effort="1")(lambda u, n: (sum(n[i] ** 2 for i in range(4)), 0.1 * u.u**2))
+    y.margins({f"x{i}{sign}": "1" for i in range(4) for sign in "+-"})(lambda n: [m for i in range(4) for m in (4 - n[i], n[i] + 4)])
+    return y
+
+
+@plant("do-mpc's towing kite", (0.9, 0.1))
+def kite():
+    """Economic: the tether's pull counts, above a least height."""
+    area, lift, rope, tilde = 160.0, 6.0, 400.0, 0.028
+    y = gpc.System("kite", "a towing kite", state={"theta": ("rad", 0.05, 1.4), "phi": ("rad", -1.3, 1.3), "psi": ("rad", -4, 4)}, context={"wind": ("m/s", 5, 9)}, action={"u": ("1", -10, 10)},
+                   scenario={"theta": (0.35, 0.6), "phi": (-0.3, 0.3), "psi": (-0.5, 0.5), "wind": (6, 8)}, steps=40, period=0.15, rest=[0.0], objective_scale=[20, 1])
+
+    def pull(s, c, u):
+        e = lift - tilde * u.u**2
+        return 0.5 * c.wind**2 * area * np.cos(s.theta) ** 3 * (e + 1) * np.sqrt(e**2 + 1)
+
+    @y.ode(substeps=2)
+    def _(s, c, u):
+        e = lift - tilde * u.u**2
+        air = c.wind * e * np.cos(s.theta)
+        dphi = -air / (rope * np.sin(s.theta)) * np.sin(s.psi)
+        return air / rope * (np.cos(s.psi) - np.tan(s.theta) / e), dphi, air / rope * u.u + dphi * np.cos(s.theta)
+
+    y.objectives(pull="1", steering="1")(lambda s, c, u: (20 - 1e-4 * pull(s, c, u), 0.01 * u.u**2))
+    y.margins({"height": "m"})(lambda n: rope * np.sin(n.theta) * np.cos(n.phi) - 100)
+    return y
+
+
+@plant("APMonitor's temperature control lab, GEKKO", (0.9, 0.1))
+def tclab():
+    """Two heaters that radiate at each other; slow sensors; runs on."""
+    y = gpc.System("tclab", "temperature control lab", state={k: ("°C", 15, 90) for k in ("T1", "T2", "M1", "M2")}, context={"r1": ("°C", 25, 65), "r2": ("°C", 25, 55), "air": ("°C", 15, 28)},
+                   action={"Q1": ("%", 0, 100), "Q2": ("%", 0, 100)}, scenario={"T1": (21, 40), "T2": (21, 40), "M1": (21, 40), "M2": (21, 40), "r1": (30, 60), "r2": (30, 50), "air": (18, 25)},
+                   steps=60, period=10.0, horizon=30, rates={"Q1": 40, "Q2": 40}, rest=[20, 20], objective_scale=[50, 1])
+
+    @y.ode(substeps=2)
+    def _(s, c, u):
+        def kelvin(t):
+            return t + 273.15
+
+        area, mass, cp, eps, sigma, h = 1e-3, 4e-3, 500.0, 0.9, 5.67e-8, 9.0
+        between = 2e-4 * h * (s.T2 - s.T1) + 2e-4 * eps * sigma * (kelvin(s.T2) ** 4 - kelvin(s.T1) ** 4)
+        lost = [h * area * (c.air - t) + eps * sigma * area * (kelvin(c.air) ** 4 - kelvin(t) ** 4) for t in (s.T1, s.T2)]
+        return (lost[0] + between + 0.01 * u.Q1) / (mass * cp), (lost[1] - between + 0.0075 * u.Q2) / (mass * cp), (s.T1 - s.M1) / 19, (s.T2 - s.M2) / 19
+
+    y.objectives(track="K²", power="1")(lambda c, u, n: ((n.M1 - c.r1) ** 2 + (n.M2 - c.r2) ** 2, 1e-3 * (u.Q1**2 + u.Q2**2)))
+    y.margins({"hot1": "K", "hot2": "K"})(lambda n: (80 - n.T1, 80 - n.T2))
+    return y
+
+
+@plant("Bryson and Denham, as in CasADi, dymos and GEKKO", (0.5, 0.5))
+def bryson_denham():
+    """A double integrator turns around below a wall, and ends where it began."""
+    steps = 30
+    y = gpc.System("bryson-denham", "a double integrator below a wall", state={"x": ("m", -0.2, 0.2), "v": ("m/s", -2, 2)}, context={"wall": ("m", 0.08, 0.2)}, action={"u": ("m/s²", -15, 15)},
+                   scenario={"v": (0.7, 1.1), "wall": (0.1, 0.18)}, steps=steps, period=1 / 30, rest=[0.0])
+    y.ode()(lambda s, u: (s.v, u.u))
+    y.objectives(end="1", effort="1")(lambda c, u, n: (np.where(c.clock > 1 - 1.5 / steps, 1e3, 0) * (n.x**2 + 0.1 * (n.v + 1) ** 2), 0.01 * u.u**2))
+    y.margins(wall="m")(lambda c, n: c.wall - n.x)
+    return y
+
+
+@plant("HIV therapy, GEKKO's example", (0.6, 0.4), before=before(6, 6, 5))
+def hiv():
+    """Healthy cells, infected cells and virus, over seven decades. The floor in the logarithm was rounded away: 5 % above IPOPT. Its
+    slope is so large that the usual tolerance leaves 3 %."""
+    y = gpc.System("hiv", "HIV under therapy", state={"H": ("1/mm³", 0, 1e3), "I": ("1/mm³", 0, 1e3), "V": ("1/mm³", 0, 1e4)}, action={"drug": ("1", 0, 0.9)},
+                   scenario={"H": (200, 900), "I": (1, 40), "V": (10, 400)}, steps=50, period=86400.0, rest=[0.0], objective_scale=[5, 1], solver={"tolerance": 1e-8})
+
+    @y.ode(span=1.0, substeps=8)
+    def _(s, u):
+        new = 2e-5 * s.H * s.V * (1 - u.drug)
+        return 10 - 0.02 * s.H - new, new - 0.5 * s.I, 100 * 0.5 * s.I - 3.0 * s.V
+
+    y.objectives(virus="1", drug="1")(lambda u, n: (np.log10(np.maximum(n.V, 1e-3)) + 3, 2 * u.drug**2))
+    y.margins(healthy="1/mm³")(lambda n: n.H - 50)
+    return y
+
+
+@plant("van Henten's lettuce greenhouse, as do-mpc and CasADi users have it", (0.8, 0.2))
+def greenhouse():
+    """Crop, carbon dioxide, temperature and humidity over a day; sizes from 1e-3 to 1e2; weather by np.interp."""
+    hours, steps = np.arange(25.0), 48
+    light = 300 * np.maximum(0, np.sin((hours - 6) / 12 * np.pi))
+    y = gpc.System("greenhouse", "lettuce in a greenhouse", state={"crop": ("kg/m²", 0, 0.5), "co2": ("kg/m³", 0, 5e-3), "T": ("°C", 5, 35), "water": ("kg/m³", 0, 0.03)}, context={"sky": ("1", 0.5, 1.2), "cold": ("K", -4, 4)},
+                   action={"dose": ("mg/(m² s)", 0, 1.2), "vent": ("mm/s", 0, 7.5), "heat": ("W/m²", 0, 150)}, scenario={"crop": (0.05, 0.25), "co2": (8e-4, 1.5e-3), "T": (12, 18), "water": (6e-3, 9e-3), "sky": (0.6, 1.1), "cold": (-3, 3)},
+                   steps=steps, period=1800.0, rest=[0, 1, 20], objective_scale=[0.2, 0.2], soft={"cool": 0.2, "warm": 0.2, "humid": 0.05})
+
+    @y.ode(substeps=16)
+    def _(s, c, u):
+        sun, out = c.sky * np.interp(24 * c.clock, hours, light), 12 + 5 * np.sin((24 * c.clock - 9) / 24 * 2 * np.pi) + c.cold
+        grown = 1 - np.exp(-53 * s.crop)
+        taken = grown * 3.55e-9 * sun * (-5.11e-6 * s.T**2 + 2.3e-4 * s.T - 6.29e-4) * (s.co2 - 5.2e-5) / (3.55e-9 * sun + (-5.11e-6 * s.T**2 + 2.3e-4 * s.T - 6.29e-4) * (s.co2 - 5.2e-5))
+        breath, air = 2.65e-7 * s.crop * 2 ** (0.1 * s.T - 2.5), u.vent * 1e-3 + 0.75e-4
+        steam = grown * 3.6e-3 * (9348 / (8314 * (s.T + 273.15)) * np.exp(17.4 * s.T / (s.T + 239)) - s.water)
+        return 0.544 * taken - breath, (-taken + 0.487 / 0.544 * breath + u.dose * 1e-6 - air * (s.co2 - 7.2e-4)) / 4.1, (u.heat - (1290 * air + 6.1) * (s.T - out) + 0.2 * sun) / 3e4, (steam - air * (s.water - 6e-3)) / 4.1
+
+    y.objectives(growth="1", money="1")(lambda s, u, n: (0.1 - 300 * (n.crop - s.crop), 0.002 * u.heat + 0.05 * u.dose))
+    y.margins({"cool": "K", "warm": "K", "co2": "kg/m³", "humid": "g/m³"})(lambda n: (n.T - 10, 25 - n.T, 2.75e-3 - n.co2, 1e3 * (0.014 - n.water)))
+    return y
+
+
+@plant("a truck that backs its trailer into a dock, acados and MPCTools", (0.7, 0.3))
+def trailer():
+    """Unstable backwards; the hitch must not jack-knife."""
+    y = gpc.System("trailer", "a truck backs a trailer", state={"x": ("m", -2, 25), "y": ("m", -8, 8), "th": ("rad", -1.2, 1.2), "hitch": ("rad", -1, 1), "v": ("m/s", -2, 2), "steer": ("rad", -0.7, 0.7)},
+                   action={"a": ("m/s²", -1, 1), "rate": ("rad/s", -0.6, 0.6)}, scenario={"x": (12, 16), "y": (-2, 2), "th": (-0.3, 0.3), "hitch": (-0.2, 0.2)}, steps=60, period=0.3, objective_scale=[20, 0.5])
+
+    @y.ode(substeps=2)
+    def _(s, u):
+        truck, trail = 3.0, 5.0
+        turn = s.v / truck * np.tan(s.steer)
+        back = s.v * np.cos(s.hitch)
+        return back * np.cos(s.th), back * np.sin(s.th), s.v * np.sin(s.hitch) / trail, turn - s.v * np.sin(s.hitch) / trail, u.a, u.rate
+
+    y.objectives(dock="1", effort="1")(lambda u, n: (0.1 * n.x**2 + n.y**2 + 3 * n.th**2 + n.hitch**2, u.a**2 + u.rate**2 + 0.1 * n.v**2))
+    y.margins({"jack+": "rad", "jack-": "rad", "steer+": "rad", "steer-": "rad", "v+": "m/s", "v-": "m/s", "dock": "m"})(
+        lambda n: (0.9 - n.hitch, n.hitch + 0.9, 0.6 - n.steer, n.steer + 0.6, 2 - n.v, n.v + 2, n.x + 1))
+    return y
+
+
+@plant("acados' Furuta pendulum, by CasADi", (0.8, 0.2))
+def furuta():
+    """Swung up from anywhere below; the mass matrix is solved in CasADi."""
+    x, tau = ca.SX.sym("x", 4), ca.SX.sym("tau")
+    m2, l1, l2, j1, j2 = 0.095, 0.1, 0.08, 2.5e-3, 2.2e-4
+    th, w1, w2 = x[1], x[2], x[3]
+    mass = ca.vertcat(ca.horzcat(j1 + m2 * l1**2 + j2 * ca.sin(th) ** 2, m2 * l1 * l2 * ca.cos(th)), ca.horzcat(m2 * l1 * l2 * ca.cos(th), j2 + m2 * l2**2))
+    forces = ca.vertcat(tau - 5e-4 * w1 - j2 * ca.sin(2 * th) * w1 * w2 + m2 * l1 * l2 * ca.sin(th) * w2**2, -1e-4 * w2 + 0.5 * j2 * w1**2 * ca.sin(2 * th) + m2 * 9.81 * l2 * ca.sin(th))
+    f = gpc.from_casadi(ca.Function("furuta", [x, tau], [ca.vertcat(w1, w2, ca.solve(mass, forces))]))
+    y = gpc.System("furuta", "Furuta's pendulum swung up", state={"arm": ("rad", -3, 3), "th": ("rad", -7, 7), "w1": ("rad/s", -20, 20), "w2": ("rad/s", -30, 30)}, action={"tau": ("N m", -0.06, 0.06)},
+                   scenario={"arm": (-0.5, 0.5), "th": (2.2, 4.0), "w1": (-1, 1), "w2": (-1, 1)}, steps=50, period=0.02, objective_scale=[4, 0.1], solver={"starts": 2})
+    y.ode(substeps=2)(lambda s, u: f(s, u))
+    y.objectives(upright="1", effort="1")(lambda u, n: (2 * (1 - np.cos(n.th)) + 0.1 * n.arm**2 + 1e-3 * (n.w1**2 + n.w2**2), 20 * u.tau**2))
+    y.margins({"arm+": "rad", "arm-": "rad"})(lambda n: (2 - n.arm, n.arm + 2))
+    return y
