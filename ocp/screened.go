@@ -9,10 +9,13 @@ import (
 )
 
 // Of screenedPlans smooth plans at random, those screenedStarts whose roll-outs cost least are further starts of an
-// episode's first decision and of a reference. Either costs at most 1 + screenedStarts solves and the roll-outs.
+// episode's first decision and of a reference. Either costs at most 1 + screenedStarts solves and the roll-outs. A start
+// that ends where the best one does ends them, and one that costs hopeless times as much as a solution is left out: its
+// solve takes many times as long, and mostly fails.
 const (
 	screenedPlans  = 16
 	screenedStarts = 4
+	hopeless       = 1e3
 )
 
 // minimiseBest minimises a weighted sum by a task, and where screened, again from each screened plan. The task's own
@@ -22,12 +25,17 @@ func (t *task) minimiseBest(pref domain.Preference, screened bool) (*Trajectory,
 	if !screened || t.solver.single || err != nil && !unsolved(err) {
 		return best, err
 	}
-	for _, plan := range t.screenedPlans(pref) {
+	most := math.Inf(1)
+	if err == nil {
+		most = hopeless * math.Abs(best.Cost)
+	}
+	for _, plan := range t.screenedPlans(pref, most) {
 		next := task{solver: t.solver, state: t.state, ctx: t.ctx, steps: t.steps, starts: [][][]float64{plan}, keepWorkspace: t.keepWorkspace}
 		other, failure := next.minimise(pref, domain.WeightedSum)
 		if failure != nil && !unsolved(failure) {
 			return nil, failure
 		}
+		same := failure == nil && err == nil && math.Abs(other.Cost-best.Cost) <= improvement*math.Abs(best.Cost)
 		if failure == nil && (err != nil || other.Cost < best.Cost-improvement*math.Abs(best.Cost)) {
 			best, err = other, nil
 			t.workspace, next.workspace = next.workspace, t.workspace
@@ -35,12 +43,15 @@ func (t *task) minimiseBest(pref domain.Preference, screened bool) (*Trajectory,
 		if next.workspace != nil {
 			t.solver.work.workspaces.Put(next.workspace)
 		}
+		if same {
+			break
+		}
 	}
 	return best, err
 }
 
-// screenedPlans are the plans of least cost, of which each broken limit adds its violation times the cost.
-func (t *task) screenedPlans(pref domain.Preference) (plans [][][]float64) {
+// screenedPlans are the plans of least cost, of which each broken limit adds its violation times the cost, where that is below most.
+func (t *task) screenedPlans(pref domain.Preference, most float64) (plans [][][]float64) {
 	type rolled struct {
 		plan  [][]float64
 		score float64
@@ -63,6 +74,9 @@ func (t *task) screenedPlans(pref domain.Preference) (plans [][][]float64) {
 		score := p.cur.f
 		for _, g := range p.cur.g {
 			score += math.Abs(p.cur.f) * math.Max(0, -g)
+		}
+		if !(score < most) {
+			continue
 		}
 		all = append(all, rolled{slices.Collect(slices.Chunk(slices.Clone(p.cur.u), p.q.nu)), score})
 	}
