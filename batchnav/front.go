@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/gpc-engine/gpc/dataset"
 	"github.com/gpc-engine/gpc/domain"
@@ -24,6 +25,8 @@ type FrontOptions struct {
 	Most []float64
 	// Plans keeps the actions of the roll-outs, for ExactFront to begin with.
 	Plans bool
+	// TimeLimit of ExactFront; 0: none.
+	TimeLimit time.Duration
 	// LookAhead, Remaining and Threads are those of RefineOptions.
 	LookAhead, Remaining, Threads int
 }
@@ -57,6 +60,8 @@ type Front struct {
 	Ideal     []float64    `json:"ideal"`      // least of each objective among the feasible points that no other dominates; null: no point is feasible
 	Nadir     []float64    `json:"nadir"`      // largest of each among them
 	Knee      int          `json:"knee"`       // point of the least sum of objectives, each from 0 at Ideal to 1 at Nadir; −1: no point is feasible
+
+	Incomplete bool `json:"incomplete,omitempty"` // true: the time limit came before the last solve of an exact front; absent elsewhere
 }
 
 // Fronts decides all trade-offs of one observation after another, each in one batch. It is used by one goroutine.

@@ -161,23 +161,9 @@ func (r *Trades) compare(ctx context.Context, c *gpc.Case, f *batchnav.Fronts, o
 		return err
 	}
 	r.ExactTimeUs = float64(time.Since(start).Nanoseconds()) / 1e3
-	ratio := closedloop.Number(closedloop.HypervolumeRatio(nondominated(r.Learned), nondominated(r.Exact)))
+	ratio := gpc.HypervolumeRatio(r.Learned, r.Exact)
 	r.HypervolumeRatio = &ratio
 	return nil
-}
-
-// nondominated are the objectives of the feasible points that no other dominates.
-func nondominated(f *batchnav.Front) (front [][]closedloop.Number) {
-	for _, p := range f.Points {
-		if p.Feasible && !p.Dominated {
-			row := make([]closedloop.Number, len(p.J))
-			for j, v := range p.J {
-				row[j] = closedloop.Number(v)
-			}
-			front = append(front, row)
-		}
-	}
-	return front
 }
 
 // frontRows has a row for each point, after that of the names.

@@ -59,7 +59,7 @@ func (s *Solver) NewHorizon(iterations int) domain.Horizon {
 	opt := s.opt
 	opt.Iterations = cmp.Or(iterations, opt.Iterations)
 	cold := newSolver(s.problem, s.axes, s.initial, opt, s.terminalCosts)
-	cold.blocks = opt.Blocks
+	cold.blocks, cold.ctx = opt.Blocks, s.ctx
 	return &horizon{shared: s, cold: cold, warm: newReceding(cold, opt.Iterations, 0)}
 }
 
