@@ -325,13 +325,14 @@ func (r *Refiner) Refine(ctx context.Context, obs batchnav.Observation, opt batc
 	return out, nil
 }
 
-// Fronts prepares the trade-offs of single observations, of at most that many points each, in a case whose map is about its own problem.
+// Fronts prepares the trade-offs of single observations, of at most that many points each, in a case whose map is about its own problem. With switched
+// inputs the points are plans of the setup's method.
 func (c *Case) Fronts(e *Engine, s Setup, points int) (*batchnav.Fronts, error) {
 	switch {
 	case e == nil:
 		return nil, errNoEngine
 	case len(c.Spec().Switches) > 0:
-		return nil, badInputf("case %s has switched inputs, which a search decides: there is no front of them yet", c.Name())
+		return c.searchFronts(e, s, points)
 	case c.def.Learned != nil:
 		return nil, badInputf("the map of case %s is of another problem (%s): it has no front", c.Name(), c.MapSpec().Description)
 	}
@@ -340,6 +341,30 @@ func (c *Case) Fronts(e *Engine, s Setup, points int) (*batchnav.Fronts, error) 
 		return nil, err
 	}
 	f, err := batchnav.NewFronts(e.backend, m, c.def.Problem, batchnav.Options{}, points)
+	return f, BadInput(err)
+}
+
+// searchFronts are those of a method that searches, each from its neighbour's plan.
+func (c *Case) searchFronts(e *Engine, s Setup, points int) (*batchnav.Fronts, error) {
+	k, err := c.Controller(e, s)
+	if err != nil {
+		return nil, err
+	}
+	abilities, u := domain.AbilitiesOfController(k), make([]float64, c.Spec().ActionSize())
+	if abilities.Chosen == nil || abilities.Again == nil {
+		return nil, badInputf("method %s of case %s shows no plans, which a front needs", s.Method, c.Name())
+	}
+	search := func(obs batchnav.Observation, neighbour []float64) (domain.Chosen, error) {
+		if err := k.Reset(nil); err != nil {
+			return domain.Chosen{}, err
+		}
+		if neighbour != nil {
+			abilities.Again(neighbour)
+		}
+		_, err := k.Decide(obs.S, obs.C, obs.Preference, u)
+		return abilities.Chosen(), err
+	}
+	f, err := batchnav.NewSearchFronts(c.def.Problem, search, points)
 	return f, BadInput(err)
 }
 

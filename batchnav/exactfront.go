@@ -98,7 +98,7 @@ func ExactFront(ctx context.Context, p domain.Problem, solver domain.Receding, o
 // simulated is a plan with what follows from it.
 func simulated(p domain.Problem, obs Observation, w, plan []float64) FrontPoint {
 	spec := p.Spec()
-	point := FrontPoint{W: w, U: plan[:spec.ActionSize()], J: make([]float64, spec.ObjectiveSize()), Margin: math.Inf(1)}
+	point := FrontPoint{W: w, plan: plan, U: plan[:spec.ActionSize()], J: make([]float64, spec.ObjectiveSize()), Margin: math.Inf(1)}
 	s, c, margins := slices.Clone(obs.S), slices.Clone(obs.C), make([]float64, len(spec.Margins))
 	nextS, nextC, J := slices.Clone(s), slices.Clone(c), slices.Clone(point.J)
 	for u := range slices.Chunk(plan, len(point.U)) {

@@ -66,6 +66,8 @@ type Front struct {
 
 // Fronts decides all trade-offs of one observation after another, each in one batch. It is used by one goroutine.
 type Fronts struct {
+	problem     domain.Problem
+	search      FrontSearch // nil: the map's decisions
 	rollouts    *rollouts
 	input, z    tensor.Matrix // of E_x and D_u
 	state, ctx  tensor.Matrix
@@ -100,17 +102,64 @@ func newFronts(l *loaded, points int) (_ *Fronts, err error) {
 	}
 	spec := l.spec
 	return &Fronts{
-		rollouts: r, input: tensor.New(points, spec.ObservationSize()), z: tensor.New(points, l.model.Latent()), state: tensor.New(points, spec.MeasuredSize()),
+		problem: l.problem, rollouts: r, input: tensor.New(points, spec.ObservationSize()), z: tensor.New(points, l.model.Latent()), state: tensor.New(points, spec.MeasuredSize()),
 		ctx: tensor.New(points, spec.ContextSize()), plans: tensor.New(points, spec.PlanSize()), cost: make([]float64, points), margin: make([]float64, points),
 		projected: make([]float64, points*spec.PlanSize()), slot: make([]float64, spec.PreferenceSize()),
 	}, nil
 }
 
+// FrontSearch plans what remains from an observation under its preference; neighbour is the plan of the nearest weighting, nil for the first.
+type FrontSearch func(obs Observation, neighbour []float64) (domain.Chosen, error)
+
+// NewSearchFronts are the fronts of a search: a plan a point, to its own end.
+func NewSearchFronts(p domain.Problem, search FrontSearch, points int) (*Fronts, error) {
+	if points < 1 || points > MostPoints {
+		return nil, fmt.Errorf("front: a workspace for %d points, want 1 to %d", points, MostPoints)
+	}
+	return &Fronts{problem: p, search: search, cost: make([]float64, points)}, nil
+}
+
+// find adds points of a search to a front.
+func (f *Fronts) find(ctx context.Context, front *Front, obs Observation, weights [][]float64, decisions int) error {
+	spec := f.problem.Spec()
+	for _, w := range weights {
+		obs.Preference = domain.Preference{W: w}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := spec.CheckObservation(obs.S, obs.C, obs.Preference); err != nil {
+			return fmt.Errorf("front: point %d: the observation %w", len(front.Points), err)
+		}
+		var neighbour []float64
+		closest := math.Inf(1)
+		for i := range front.Points {
+			distance := 0.0
+			for j, v := range front.Points[i].W {
+				distance += math.Abs(v - w[j])
+			}
+			if distance < closest {
+				closest, neighbour = distance, front.Points[i].plan
+			}
+		}
+		chosen, err := f.search(obs, neighbour)
+		if err != nil {
+			return err
+		}
+		planned := len(chosen.Plan) / spec.ActionSize()
+		if decisions > 0 && planned != decisions {
+			return fmt.Errorf("front: look-ahead %d, but a search plans to its own end, which is %d", decisions, planned)
+		}
+		point := simulated(f.problem, obs, w, slices.Clone(chosen.Plan))
+		point.Feasible = point.Feasible && chosen.Feasible
+		front.LookAhead, front.Points = planned, append(front.Points, point)
+	}
+	return nil
+}
+
 // Front decides an observation, whose own preference is not read, under every weighting, and rolls all of them out under the true
-// dynamics. The actions are those of `direct` without its guard.
+// dynamics. The actions are those of `direct` without its guard, or those of a search.
 func (f *Fronts) Front(ctx context.Context, obs Observation, opt FrontOptions) (*Front, error) {
-	r := f.rollouts
-	spec := r.spec
+	spec := f.problem.Spec()
 	m := spec.ObjectiveSize()
 	if len(opt.Weights) == 0 {
 		points := cmp.Or(opt.Points, min(DefaultPoints, len(f.cost)))
@@ -122,7 +171,7 @@ func (f *Fronts) Front(ctx context.Context, obs Observation, opt FrontOptions) (
 	if n := len(opt.Weights); n > len(f.cost) {
 		return nil, fmt.Errorf("front: %d weightings, want at most the %d that there is room for", n, len(f.cost))
 	}
-	decisions, err := opt.decisions(spec, r.abilities, obs.C)
+	decisions, err := opt.decisions(spec, domain.AbilitiesOfProblem(f.problem), obs.C)
 	if err != nil {
 		return nil, err
 	}
@@ -165,6 +214,9 @@ func (o *FrontOptions) decisions(spec *domain.Spec, abilities *domain.ProblemAbi
 
 // decide adds points of these weights to a front.
 func (f *Fronts) decide(ctx context.Context, front *Front, obs Observation, weights [][]float64, opt FrontOptions) error {
+	if f.search != nil {
+		return f.find(ctx, front, obs, weights, opt.LookAhead)
+	}
 	r, n := f.rollouts, len(weights)
 	spec := r.spec
 	m := spec.ObjectiveSize()

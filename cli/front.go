@@ -35,7 +35,7 @@ type Trades struct {
 }
 
 func (a *App) frontCommand() *cobra.Command {
-	var modelFile, stateFile, csvFile string
+	var modelFile, method, stateFile, csvFile string
 	var texts []string
 	var points, episode, repeat, exact int
 	opt := batchnav.FrontOptions{}
@@ -50,11 +50,16 @@ cheaper in one. The observation is the start of a test episode, or that of --sta
 every limit, or none is within the bounds.`,
 		Args: ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, setup, err := a.Setup(cmd, args[0], modelFile, "")
+			c, setup, err := a.Setup(cmd, args[0], modelFile, method)
 			if err != nil {
 				return err
 			}
 			spec := c.Spec()
+			if switched := len(spec.Switches) > 0; method != "" && !switched {
+				return BadInputf("--method %s: case %s has no switched inputs, the points are its map's", method, spec.Name)
+			} else if switched && !cmd.Flags().Changed("points") {
+				points = searchPoints
+			}
 			bounds, err := objectiveBounds(spec, texts)
 			if err != nil {
 				return err
@@ -120,6 +125,7 @@ every limit, or none is within the bounds.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&modelFile, "model", "", "model file (default: the bundled map)")
+	f.StringVar(&method, "method", "", "method whose plans are the points, in a case of switched inputs (default: the case's own)")
 	f.StringVar(&stateFile, "state", "", "`file` with the observation, - for standard input (default: the start of --episode)")
 	f.IntVar(&episode, "episode", 0, "test episode of the seed whose start is the observation")
 	f.IntVar(&points, "points", batchnav.DefaultPoints, "weightings, at most")
@@ -130,6 +136,9 @@ every limit, or none is within the bounds.`,
 	f.IntVar(&repeat, "repeat", 1, "decide this many times and report the time of the last: the first pays for allocation and cold caches")
 	return cmd
 }
+
+// searchPoints are the weightings of a search unless --points says otherwise: each takes a decision.
+const searchPoints = 50
 
 // objectiveBounds are those of --within, +Inf for an objective without one.
 func objectiveBounds(spec *domain.Spec, list []string) ([]float64, error) {
