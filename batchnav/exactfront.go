@@ -88,20 +88,23 @@ func ExactFront(ctx context.Context, p domain.Problem, solver domain.Receding, o
 	front := &Front{Points: []FrontPoint{}, LookAhead: decisions, Incomplete: err != nil}
 	for i, plan := range plans {
 		if plan != nil {
-			front.Points = append(front.Points, simulated(p, obs, weights[i], plan))
+			front.Points = append(front.Points, simulated(p, obs, weights[i], plan, false))
 		}
 	}
 	front.compare(spec.ObjectiveSize())
 	return front, nil
 }
 
-// simulated is a plan with what follows from it.
-func simulated(p domain.Problem, obs Observation, w, plan []float64) FrontPoint {
+// simulated is a plan with what follows from it, its actions projected where that is asked for.
+func simulated(p domain.Problem, obs Observation, w, plan []float64, project bool) FrontPoint {
 	spec := p.Spec()
 	point := FrontPoint{W: w, plan: plan, U: plan[:spec.ActionSize()], J: make([]float64, spec.ObjectiveSize()), Margin: math.Inf(1)}
 	s, c, margins := slices.Clone(obs.S), slices.Clone(obs.C), make([]float64, len(spec.Margins))
 	nextS, nextC, J := slices.Clone(s), slices.Clone(c), slices.Clone(point.J)
 	for u := range slices.Chunk(plan, len(point.U)) {
+		if project {
+			p.Project(s, c, u)
+		}
 		p.Objectives(s, u, c, J)
 		p.Margins(s, c, u, margins)
 		for j, v := range J {

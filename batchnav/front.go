@@ -11,6 +11,7 @@ import (
 	"github.com/gpc-engine/gpc/dataset"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/internal/simd/parallel"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/tensor"
 )
@@ -25,6 +26,8 @@ type FrontOptions struct {
 	Most []float64
 	// Plans keeps the actions of the roll-outs, for ExactFront to begin with.
 	Plans bool
+	// Polish is the number of iterations by which domain.ProblemAbilities.Polish improves each point's plan; 0: none.
+	Polish int
 	// TimeLimit of ExactFront; 0: none.
 	TimeLimit time.Duration
 	// LookAhead, Remaining and Threads are those of RefineOptions.
@@ -149,7 +152,7 @@ func (f *Fronts) find(ctx context.Context, front *Front, obs Observation, weight
 		if decisions > 0 && planned != decisions {
 			return fmt.Errorf("front: look-ahead %d, but a search plans to its own end, which is %d", decisions, planned)
 		}
-		point := simulated(f.problem, obs, w, slices.Clone(chosen.Plan))
+		point := simulated(f.problem, obs, w, slices.Clone(chosen.Plan), false)
 		point.Feasible = point.Feasible && chosen.Feasible
 		front.LookAhead, front.Points = planned, append(front.Points, point)
 	}
@@ -200,8 +203,56 @@ func (f *Fronts) Front(ctx context.Context, obs Observation, opt FrontOptions) (
 			return nil, err
 		}
 	}
+	if opt.Polish > 0 {
+		if err := f.polish(ctx, front, obs, opt); err != nil {
+			return nil, err
+		}
+	}
 	front.compare(m)
 	return front, nil
+}
+
+// polish improves the plan of each point by the problem's own method, and then what is cheapest under its weights of all points' plans.
+// Where the roll-out of a plan's projected actions keeps the limits and costs less than the point, it is the point's.
+func (f *Fronts) polish(ctx context.Context, front *Front, obs Observation, opt FrontOptions) error {
+	improve := domain.AbilitiesOfProblem(f.problem).Polish
+	if improve == nil || front.Points[0].plan == nil {
+		return fmt.Errorf("front: case %s has no polish of the plans of its front", f.problem.Spec().Name)
+	}
+	cost := func(w, J []float64) (sum float64) {
+		for j, v := range J {
+			sum += w[j] * v
+		}
+		return sum
+	}
+	for round := range 2 {
+		points := slices.Clone(front.Points)
+		parallel.Each(max(1, opt.Threads), len(points), func(_, i int) {
+			p, best := &front.Points[i], &points[i]
+			if ctx.Err() != nil {
+				return
+			}
+			for k := range points {
+				if q := &points[k]; round > 0 && q.Feasible && (!best.Feasible || cost(p.W, q.J) < cost(p.W, best.J)) {
+					best = q
+				}
+			}
+			if round > 0 && best == &points[i] {
+				return
+			}
+			plan := slices.Clone(best.plan)
+			for polished := range 2 { // as it is, and polished
+				if polished > 0 && !improve(obs.S, obs.C, domain.Preference{W: p.W}, plan, opt.Polish) {
+					break
+				}
+				candidate := simulated(f.problem, obs, p.W, slices.Clone(plan), true)
+				if candidate.Feasible && (!p.Feasible || cost(p.W, candidate.J) < cost(p.W, p.J)) {
+					*p = candidate
+				}
+			}
+		})
+	}
+	return ctx.Err()
 }
 
 // decisions are those of a roll-out from a context.
@@ -237,7 +288,7 @@ func (f *Fronts) decide(ctx context.Context, front *Front, obs Observation, weig
 		return err
 	}
 	r.preferences, r.totals = f.preferences, make([]float64, n*m)
-	if opt.Plans && spec.Plan == 1 {
+	if (opt.Plans || opt.Polish > 0) && spec.Plan == 1 {
 		r.executed = make([]float64, n*front.LookAhead*spec.ActionSize())
 	}
 	defer func() { r.preferences, r.totals, r.executed = nil, nil, nil }()

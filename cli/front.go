@@ -101,7 +101,7 @@ every limit, or none is within the bounds.`,
 				result.TimeUs = float64(time.Since(start).Nanoseconds()) / 1e3
 			}
 			if exact > 0 {
-				if err := result.compare(cmd.Context(), c, f, obs, exact); err != nil {
+				if err := result.compare(cmd.Context(), c, f, obs, exact, opt); err != nil {
 					return err
 				}
 			}
@@ -131,6 +131,7 @@ every limit, or none is within the bounds.`,
 	f.IntVar(&points, "points", batchnav.DefaultPoints, "weightings, at most")
 	f.IntVar(&opt.LookAhead, "look-ahead", 0, "decisions of the roll-outs; 0: to the end of the episode or plan")
 	f.StringSliceVar(&texts, "within", nil, "`bounds` OBJECTIVE=MOST of the objectives' sums: of the points within them the table has the one whose other objectives are least together")
+	f.IntVar(&opt.Polish, "polish", 0, "improve each point's plan by so many `iterations` of the case's own method; 0: none")
 	f.IntVar(&exact, "exact", 0, "solve so many weightings of an even lattice exactly too, and compare the fronts")
 	f.StringVar(&csvFile, "csv", "", "write a row for each point to this `file`")
 	f.IntVar(&repeat, "repeat", 1, "decide this many times and report the time of the last: the first pays for allocation and cold caches")
@@ -160,8 +161,8 @@ func objectiveBounds(spec *domain.Spec, list []string) ([]float64, error) {
 }
 
 // compare solves the weightings of a lattice exactly, and decides them by the map.
-func (r *Trades) compare(ctx context.Context, c *gpc.Case, f *batchnav.Fronts, obs batchnav.Observation, points int) (err error) {
-	opt := batchnav.FrontOptions{Weights: dataset.Proper(c.Spec().ObjectiveSize(), points), LookAhead: r.LookAhead, Plans: true}
+func (r *Trades) compare(ctx context.Context, c *gpc.Case, f *batchnav.Fronts, obs batchnav.Observation, points int, opt batchnav.FrontOptions) (err error) {
+	opt.Weights, opt.LookAhead, opt.Plans = dataset.Proper(c.Spec().ObjectiveSize(), points), r.LookAhead, true
 	if r.Learned, err = f.Front(ctx, obs, opt); err != nil {
 		return err
 	}
