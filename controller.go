@@ -7,9 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/gpc-engine/gpc/batchnav"
+	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/internal/machine"
@@ -323,13 +325,14 @@ func (r *Refiner) Refine(ctx context.Context, obs batchnav.Observation, opt batc
 	return out, nil
 }
 
-// Fronts prepares the trade-offs of single observations, of at most that many points each, in a case whose map is about its own problem.
+// Fronts prepares the trade-offs of single observations, of at most that many points each, in a case whose map is about its own problem. With switched
+// inputs the points are plans of the setup's method.
 func (c *Case) Fronts(e *Engine, s Setup, points int) (*batchnav.Fronts, error) {
 	switch {
 	case e == nil:
 		return nil, errNoEngine
 	case len(c.Spec().Switches) > 0:
-		return nil, badInputf("case %s has switched inputs, which a search decides: there is no front of them yet", c.Name())
+		return c.searchFronts(e, s, points)
 	case c.def.Learned != nil:
 		return nil, badInputf("the map of case %s is of another problem (%s): it has no front", c.Name(), c.MapSpec().Description)
 	}
@@ -341,14 +344,63 @@ func (c *Case) Fronts(e *Engine, s Setup, points int) (*batchnav.Fronts, error) 
 	return f, BadInput(err)
 }
 
+// searchFronts are those of a method that searches, each from its neighbour's plan.
+func (c *Case) searchFronts(e *Engine, s Setup, points int) (*batchnav.Fronts, error) {
+	k, err := c.Controller(e, s)
+	if err != nil {
+		return nil, err
+	}
+	abilities, u := domain.AbilitiesOfController(k), make([]float64, c.Spec().ActionSize())
+	if abilities.Chosen == nil || abilities.Again == nil {
+		return nil, badInputf("method %s of case %s shows no plans, which a front needs", s.Method, c.Name())
+	}
+	search := func(obs batchnav.Observation, neighbour []float64) (domain.Chosen, error) {
+		if err := k.Reset(nil); err != nil {
+			return domain.Chosen{}, err
+		}
+		if neighbour != nil {
+			abilities.Again(neighbour)
+		}
+		_, err := k.Decide(obs.S, obs.C, obs.Preference, u)
+		return abilities.Chosen(), err
+	}
+	f, err := batchnav.NewSearchFronts(c.def.Problem, search, points)
+	return f, BadInput(err)
+}
+
 // ExactFront is the front of the case's exact solver; it needs no map. known may be the map's front of the same weightings.
 func (c *Case) ExactFront(ctx context.Context, obs batchnav.Observation, opt batchnav.FrontOptions, known *batchnav.Front) (*batchnav.Front, error) {
 	solver, ok := c.def.Solver.(domain.Receding)
-	if !ok {
+	if !ok && c.def.Solver != nil {
+		if optimal := domain.AbilitiesOfSolver(c.def.Solver).Optimal; optimal != nil {
+			solver = batchnav.Optima{Problem: c.def.Problem, Optimal: optimal}
+		}
+	}
+	if solver == nil {
 		return nil, badInputf("case %s has no exact solver of single decisions", c.Name())
 	}
 	f, err := batchnav.ExactFront(ctx, c.def.Problem, solver, obs, opt, known)
 	return f, BadInput(err)
+}
+
+// HypervolumeRatio is that of a front to that of an exact one of the same weightings, in the box of the exact one. Where that is
+// incomplete only the weightings count that it has.
+func HypervolumeRatio(f, exact *batchnav.Front) closedloop.Number {
+	var fronts [2][][]closedloop.Number
+	for k, points := range [2][]batchnav.FrontPoint{f.Points, exact.Points} {
+		for _, p := range points {
+			solved := func(q batchnav.FrontPoint) bool { return slices.Equal(p.W, q.W) }
+			if !p.Feasible || k == 1 && p.Dominated || exact.Incomplete && !slices.ContainsFunc(exact.Points, solved) {
+				continue
+			}
+			row := make([]closedloop.Number, len(p.J))
+			for j, v := range p.J {
+				row[j] = closedloop.Number(v)
+			}
+			fronts[k] = append(fronts[k], row)
+		}
+	}
+	return closedloop.Number(closedloop.HypervolumeRatio(fronts[0], fronts[1]))
 }
 
 // Drive is closed loops of one method, whichever it is, that take and give rows of numbers:

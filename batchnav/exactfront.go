@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/gpc-engine/gpc/dataset"
 	"github.com/gpc-engine/gpc/domain"
@@ -17,7 +18,7 @@ const ExactPoints = 50
 // ExactFront solves one observation under every weighting: those of the options, or a lattice of Points with no weight below a
 // hundredth. Each solve begins with its neighbour's plan, through the list and back. It begins once more with the plan of the same
 // point of initial, a front of these weightings with its Plans; nil: there is none. The cheapest plan stays. Weightings whose
-// solves do not converge are left out.
+// solves do not converge are left out. TimeLimit ends it with what it has by then.
 func ExactFront(ctx context.Context, p domain.Problem, solver domain.Receding, obs Observation, opt FrontOptions, initial *Front) (*Front, error) {
 	spec := p.Spec()
 	decisions, err := opt.decisions(spec, domain.AbilitiesOfProblem(p), obs.C)
@@ -34,6 +35,17 @@ func ExactFront(ctx context.Context, p domain.Problem, solver domain.Receding, o
 	if len(weights) > MostPoints {
 		return nil, fmt.Errorf("front: %d weightings, want at most %d", len(weights), MostPoints)
 	}
+	run := ctx
+	if opt.TimeLimit > 0 {
+		limited, end := context.WithTimeout(ctx, opt.TimeLimit)
+		defer end()
+		run = limited
+	}
+	if s, ok := solver.(domain.Solver); ok { // which ends in the middle of a solve
+		if bounded, ok := domain.SolverUntil(run, s).(domain.Receding); ok {
+			solver = bounded
+		}
+	}
 	horizon, plan := solver.NewHorizon(0), make([]float64, decisions*spec.ActionSize())
 	costs, plans := slices.Repeat([]float64{math.Inf(1)}, len(weights)), make([][]float64, len(weights))
 	solve := func(i int, neighbour []float64) error {
@@ -41,52 +53,58 @@ func ExactFront(ctx context.Context, p domain.Problem, solver domain.Receding, o
 		if err := spec.CheckObservation(obs.S, obs.C, pref); err != nil {
 			return fmt.Errorf("front: point %d: the observation %w", i, err)
 		}
+		if end, ok := run.Deadline(); ok {
+			horizon.Within(max(1, time.Until(end)))
+		}
 		horizon.Begin(neighbour)
 		cost, solved, err := horizon.Solve(obs.S, obs.C, pref, plan)
-		if err == nil && !solved && neighbour != nil {
+		if err == nil && !solved && neighbour != nil && run.Err() == nil {
 			horizon.Begin(nil)
 			cost, solved, err = horizon.Solve(obs.S, obs.C, pref, plan)
 		}
 		if solved && cost < costs[i] {
 			costs[i], plans[i] = cost, slices.Clone(plan)
 		}
-		return err
+		return cmp.Or(err, run.Err())
 	}
 	var neighbour []float64
-	for k := range 2 * len(weights) {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
+	solves := 2 * len(weights)
+	if _, ok := solver.(Optima); ok { // no start changes what these find
+		solves, initial = len(weights), nil
+	}
+	for k := 0; k < solves && err == nil; k++ {
 		i := min(k, 2*len(weights)-1-k)
-		if err := solve(i, neighbour); err != nil {
-			return nil, err
-		}
-		if k == i && initial != nil && initial.Points[i].Feasible {
-			if err := solve(i, initial.Points[i].plan); err != nil {
-				return nil, err
-			}
+		err = solve(i, neighbour)
+		if err == nil && k == i && initial != nil && initial.Points[i].Feasible {
+			err = solve(i, initial.Points[i].plan)
 		}
 		if plans[i] != nil {
 			neighbour = plans[i]
 		}
 	}
-	front := &Front{Points: []FrontPoint{}, LookAhead: decisions}
+	if err != nil && (run.Err() == nil || ctx.Err() != nil) {
+		return nil, err
+	}
+	front := &Front{Points: []FrontPoint{}, LookAhead: decisions, Incomplete: err != nil}
 	for i, plan := range plans {
 		if plan != nil {
-			front.Points = append(front.Points, simulated(p, obs, weights[i], plan))
+			front.Points = append(front.Points, simulated(p, obs, weights[i], plan, false))
 		}
 	}
 	front.compare(spec.ObjectiveSize())
 	return front, nil
 }
 
-// simulated is a plan with what follows from it.
-func simulated(p domain.Problem, obs Observation, w, plan []float64) FrontPoint {
+// simulated is a plan with what follows from it, its actions projected where that is asked for.
+func simulated(p domain.Problem, obs Observation, w, plan []float64, project bool) FrontPoint {
 	spec := p.Spec()
-	point := FrontPoint{W: w, U: plan[:spec.ActionSize()], J: make([]float64, spec.ObjectiveSize()), Margin: math.Inf(1)}
+	point := FrontPoint{W: w, plan: plan, U: plan[:spec.ActionSize()], J: make([]float64, spec.ObjectiveSize()), Margin: math.Inf(1)}
 	s, c, margins := slices.Clone(obs.S), slices.Clone(obs.C), make([]float64, len(spec.Margins))
 	nextS, nextC, J := slices.Clone(s), slices.Clone(c), slices.Clone(point.J)
 	for u := range slices.Chunk(plan, len(point.U)) {
+		if project {
+			p.Project(s, c, u)
+		}
 		p.Objectives(s, u, c, J)
 		p.Margins(s, c, u, margins)
 		for j, v := range J {
@@ -99,4 +117,43 @@ func simulated(p domain.Problem, obs Observation, w, plan []float64) FrontPoint 
 	}
 	point.Feasible = spec.Keeps(point.Margin)
 	return point
+}
+
+// Optima are the plans of a solver that knows the optimal action in any state, and starts from nothing.
+type Optima struct {
+	domain.Problem
+	Optimal domain.Optimal
+}
+
+// NewHorizon implements domain.Receding.
+func (o Optima) NewHorizon(int) domain.Horizon { return o }
+
+// Tightened implements domain.Receding.
+func (o Optima) Tightened([]float64) domain.Receding { return nil }
+
+// Begin implements domain.Horizon.
+func (o Optima) Begin([]float64) {}
+
+// Within implements domain.Horizon.
+func (o Optima) Within(time.Duration) {}
+
+// Linearise implements domain.Horizon.
+func (o Optima) Linearise() bool { return false }
+
+// Correct implements domain.Horizon.
+func (o Optima) Correct(_, _, _ []float64) {}
+
+// Solve implements domain.Horizon: one optimal action after another. The cost is 0, since there is one plan alone.
+func (o Optima) Solve(s, c []float64, pref domain.Preference, plan []float64) (float64, bool, error) {
+	s, c = slices.Clone(s), slices.Clone(c)
+	nextS, nextC := slices.Clone(s), slices.Clone(c)
+	for u := range slices.Chunk(plan, o.Spec().ActionSize()) {
+		if !o.Optimal(s, c, pref, u) {
+			return math.NaN(), false, nil
+		}
+		o.Step(s, c, u, nextS, nextC)
+		s, nextS = nextS, s
+		c, nextC = nextC, c
+	}
+	return 0, true, nil
 }

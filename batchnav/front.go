@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 
 	"github.com/gpc-engine/gpc/dataset"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/internal/simd/parallel"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/tensor"
 )
@@ -24,6 +26,10 @@ type FrontOptions struct {
 	Most []float64
 	// Plans keeps the actions of the roll-outs, for ExactFront to begin with.
 	Plans bool
+	// Polish is the number of iterations by which domain.ProblemAbilities.Polish improves each point's plan; 0: none.
+	Polish int
+	// TimeLimit of ExactFront; 0: none.
+	TimeLimit time.Duration
 	// LookAhead, Remaining and Threads are those of RefineOptions.
 	LookAhead, Remaining, Threads int
 }
@@ -57,10 +63,14 @@ type Front struct {
 	Ideal     []float64    `json:"ideal"`      // least of each objective among the feasible points that no other dominates; null: no point is feasible
 	Nadir     []float64    `json:"nadir"`      // largest of each among them
 	Knee      int          `json:"knee"`       // point of the least sum of objectives, each from 0 at Ideal to 1 at Nadir; −1: no point is feasible
+
+	Incomplete bool `json:"incomplete,omitempty"` // true: the time limit came before the last solve of an exact front; absent elsewhere
 }
 
 // Fronts decides all trade-offs of one observation after another, each in one batch. It is used by one goroutine.
 type Fronts struct {
+	problem     domain.Problem
+	search      FrontSearch // nil: the map's decisions
 	rollouts    *rollouts
 	input, z    tensor.Matrix // of E_x and D_u
 	state, ctx  tensor.Matrix
@@ -95,17 +105,64 @@ func newFronts(l *loaded, points int) (_ *Fronts, err error) {
 	}
 	spec := l.spec
 	return &Fronts{
-		rollouts: r, input: tensor.New(points, spec.ObservationSize()), z: tensor.New(points, l.model.Latent()), state: tensor.New(points, spec.MeasuredSize()),
+		problem: l.problem, rollouts: r, input: tensor.New(points, spec.ObservationSize()), z: tensor.New(points, l.model.Latent()), state: tensor.New(points, spec.MeasuredSize()),
 		ctx: tensor.New(points, spec.ContextSize()), plans: tensor.New(points, spec.PlanSize()), cost: make([]float64, points), margin: make([]float64, points),
 		projected: make([]float64, points*spec.PlanSize()), slot: make([]float64, spec.PreferenceSize()),
 	}, nil
 }
 
+// FrontSearch plans what remains from an observation under its preference; neighbour is the plan of the nearest weighting, nil for the first.
+type FrontSearch func(obs Observation, neighbour []float64) (domain.Chosen, error)
+
+// NewSearchFronts are the fronts of a search: a plan a point, to its own end.
+func NewSearchFronts(p domain.Problem, search FrontSearch, points int) (*Fronts, error) {
+	if points < 1 || points > MostPoints {
+		return nil, fmt.Errorf("front: a workspace for %d points, want 1 to %d", points, MostPoints)
+	}
+	return &Fronts{problem: p, search: search, cost: make([]float64, points)}, nil
+}
+
+// find adds points of a search to a front.
+func (f *Fronts) find(ctx context.Context, front *Front, obs Observation, weights [][]float64, decisions int) error {
+	spec := f.problem.Spec()
+	for _, w := range weights {
+		obs.Preference = domain.Preference{W: w}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := spec.CheckObservation(obs.S, obs.C, obs.Preference); err != nil {
+			return fmt.Errorf("front: point %d: the observation %w", len(front.Points), err)
+		}
+		var neighbour []float64
+		closest := math.Inf(1)
+		for i := range front.Points {
+			distance := 0.0
+			for j, v := range front.Points[i].W {
+				distance += math.Abs(v - w[j])
+			}
+			if distance < closest {
+				closest, neighbour = distance, front.Points[i].plan
+			}
+		}
+		chosen, err := f.search(obs, neighbour)
+		if err != nil {
+			return err
+		}
+		planned := len(chosen.Plan) / spec.ActionSize()
+		if decisions > 0 && planned != decisions {
+			return fmt.Errorf("front: look-ahead %d, but a search plans to its own end, which is %d", decisions, planned)
+		}
+		point := simulated(f.problem, obs, w, slices.Clone(chosen.Plan), false)
+		point.Feasible = point.Feasible && chosen.Feasible
+		front.LookAhead, front.Points = planned, append(front.Points, point)
+	}
+	return nil
+}
+
 // Front decides an observation, whose own preference is not read, under every weighting, and rolls all of them out under the true
-// dynamics. The actions are those of `direct` without its guard.
+// dynamics. The actions are those of `direct` without its guard, or those of a search.
 func (f *Fronts) Front(ctx context.Context, obs Observation, opt FrontOptions) (*Front, error) {
-	r := f.rollouts
-	spec := r.spec
+	spec := f.problem.Spec()
 	m := spec.ObjectiveSize()
 	if len(opt.Weights) == 0 {
 		points := cmp.Or(opt.Points, min(DefaultPoints, len(f.cost)))
@@ -117,7 +174,7 @@ func (f *Fronts) Front(ctx context.Context, obs Observation, opt FrontOptions) (
 	if n := len(opt.Weights); n > len(f.cost) {
 		return nil, fmt.Errorf("front: %d weightings, want at most the %d that there is room for", n, len(f.cost))
 	}
-	decisions, err := opt.decisions(spec, r.abilities, obs.C)
+	decisions, err := opt.decisions(spec, domain.AbilitiesOfProblem(f.problem), obs.C)
 	if err != nil {
 		return nil, err
 	}
@@ -146,8 +203,56 @@ func (f *Fronts) Front(ctx context.Context, obs Observation, opt FrontOptions) (
 			return nil, err
 		}
 	}
+	if opt.Polish > 0 {
+		if err := f.polish(ctx, front, obs, opt); err != nil {
+			return nil, err
+		}
+	}
 	front.compare(m)
 	return front, nil
+}
+
+// polish improves the plan of each point by the problem's own method, and then what is cheapest under its weights of all points' plans.
+// Where the roll-out of a plan's projected actions keeps the limits and costs less than the point, it is the point's.
+func (f *Fronts) polish(ctx context.Context, front *Front, obs Observation, opt FrontOptions) error {
+	improve := domain.AbilitiesOfProblem(f.problem).Polish
+	if improve == nil || front.Points[0].plan == nil {
+		return fmt.Errorf("front: case %s has no polish of the plans of its front", f.problem.Spec().Name)
+	}
+	cost := func(w, J []float64) (sum float64) {
+		for j, v := range J {
+			sum += w[j] * v
+		}
+		return sum
+	}
+	for round := range 2 {
+		points := slices.Clone(front.Points)
+		parallel.Each(max(1, opt.Threads), len(points), func(_, i int) {
+			p, best := &front.Points[i], &points[i]
+			if ctx.Err() != nil {
+				return
+			}
+			for k := range points {
+				if q := &points[k]; round > 0 && q.Feasible && (!best.Feasible || cost(p.W, q.J) < cost(p.W, best.J)) {
+					best = q
+				}
+			}
+			if round > 0 && best == &points[i] {
+				return
+			}
+			plan := slices.Clone(best.plan)
+			for polished := range 2 { // as it is, and polished
+				if polished > 0 && !improve(obs.S, obs.C, domain.Preference{W: p.W}, plan, opt.Polish) {
+					break
+				}
+				candidate := simulated(f.problem, obs, p.W, slices.Clone(plan), true)
+				if candidate.Feasible && (!p.Feasible || cost(p.W, candidate.J) < cost(p.W, p.J)) {
+					*p = candidate
+				}
+			}
+		})
+	}
+	return ctx.Err()
 }
 
 // decisions are those of a roll-out from a context.
@@ -160,6 +265,9 @@ func (o *FrontOptions) decisions(spec *domain.Spec, abilities *domain.ProblemAbi
 
 // decide adds points of these weights to a front.
 func (f *Fronts) decide(ctx context.Context, front *Front, obs Observation, weights [][]float64, opt FrontOptions) error {
+	if f.search != nil {
+		return f.find(ctx, front, obs, weights, opt.LookAhead)
+	}
 	r, n := f.rollouts, len(weights)
 	spec := r.spec
 	m := spec.ObjectiveSize()
@@ -180,7 +288,7 @@ func (f *Fronts) decide(ctx context.Context, front *Front, obs Observation, weig
 		return err
 	}
 	r.preferences, r.totals = f.preferences, make([]float64, n*m)
-	if opt.Plans && spec.Plan == 1 {
+	if (opt.Plans || opt.Polish > 0) && spec.Plan == 1 {
 		r.executed = make([]float64, n*front.LookAhead*spec.ActionSize())
 	}
 	defer func() { r.preferences, r.totals, r.executed = nil, nil, nil }()

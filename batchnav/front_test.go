@@ -92,3 +92,13 @@ func TestFrontsThatCannotBe(t *testing.T) {
 		t.Error("a state that is no number has a front")
 	}
 }
+
+// A problem without a polish has no polished front.
+func TestNoPolishOfAFront(t *testing.T) {
+	p := testdomain.NewCart(20)
+	obs := batchnav.Observation{S: []float64{0.4, -0.3}, C: []float64{0}}
+	opt := batchnav.FrontOptions{Weights: dataset.Lattice(2, 11), Polish: 5}
+	if _, err := fronts(t, p, 11).Front(t.Context(), obs, opt); err == nil || !strings.Contains(err.Error(), "no polish") {
+		t.Errorf("of a problem without a polish: %v", err)
+	}
+}

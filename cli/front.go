@@ -35,7 +35,7 @@ type Trades struct {
 }
 
 func (a *App) frontCommand() *cobra.Command {
-	var modelFile, stateFile, csvFile string
+	var modelFile, method, stateFile, csvFile string
 	var texts []string
 	var points, episode, repeat, exact int
 	opt := batchnav.FrontOptions{}
@@ -50,11 +50,16 @@ cheaper in one. The observation is the start of a test episode, or that of --sta
 every limit, or none is within the bounds.`,
 		Args: ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, setup, err := a.Setup(cmd, args[0], modelFile, "")
+			c, setup, err := a.Setup(cmd, args[0], modelFile, method)
 			if err != nil {
 				return err
 			}
 			spec := c.Spec()
+			if switched := len(spec.Switches) > 0; method != "" && !switched {
+				return BadInputf("--method %s: case %s has no switched inputs, the points are its map's", method, spec.Name)
+			} else if switched && !cmd.Flags().Changed("points") {
+				points = searchPoints
+			}
 			bounds, err := objectiveBounds(spec, texts)
 			if err != nil {
 				return err
@@ -96,7 +101,7 @@ every limit, or none is within the bounds.`,
 				result.TimeUs = float64(time.Since(start).Nanoseconds()) / 1e3
 			}
 			if exact > 0 {
-				if err := result.compare(cmd.Context(), c, f, obs, exact); err != nil {
+				if err := result.compare(cmd.Context(), c, f, obs, exact, opt); err != nil {
 					return err
 				}
 			}
@@ -120,16 +125,21 @@ every limit, or none is within the bounds.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&modelFile, "model", "", "model file (default: the bundled map)")
+	f.StringVar(&method, "method", "", "method whose plans are the points, in a case of switched inputs (default: the case's own)")
 	f.StringVar(&stateFile, "state", "", "`file` with the observation, - for standard input (default: the start of --episode)")
 	f.IntVar(&episode, "episode", 0, "test episode of the seed whose start is the observation")
 	f.IntVar(&points, "points", batchnav.DefaultPoints, "weightings, at most")
 	f.IntVar(&opt.LookAhead, "look-ahead", 0, "decisions of the roll-outs; 0: to the end of the episode or plan")
 	f.StringSliceVar(&texts, "within", nil, "`bounds` OBJECTIVE=MOST of the objectives' sums: of the points within them the table has the one whose other objectives are least together")
+	f.IntVar(&opt.Polish, "polish", 0, "improve each point's plan by so many `iterations` of the case's own method; 0: none")
 	f.IntVar(&exact, "exact", 0, "solve so many weightings of an even lattice exactly too, and compare the fronts")
 	f.StringVar(&csvFile, "csv", "", "write a row for each point to this `file`")
 	f.IntVar(&repeat, "repeat", 1, "decide this many times and report the time of the last: the first pays for allocation and cold caches")
 	return cmd
 }
+
+// searchPoints are the weightings of a search unless --points says otherwise: each takes a decision.
+const searchPoints = 50
 
 // objectiveBounds are those of --within, +Inf for an objective without one.
 func objectiveBounds(spec *domain.Spec, list []string) ([]float64, error) {
@@ -151,8 +161,8 @@ func objectiveBounds(spec *domain.Spec, list []string) ([]float64, error) {
 }
 
 // compare solves the weightings of a lattice exactly, and decides them by the map.
-func (r *Trades) compare(ctx context.Context, c *gpc.Case, f *batchnav.Fronts, obs batchnav.Observation, points int) (err error) {
-	opt := batchnav.FrontOptions{Weights: dataset.Proper(c.Spec().ObjectiveSize(), points), LookAhead: r.LookAhead, Plans: true}
+func (r *Trades) compare(ctx context.Context, c *gpc.Case, f *batchnav.Fronts, obs batchnav.Observation, points int, opt batchnav.FrontOptions) (err error) {
+	opt.Weights, opt.LookAhead, opt.Plans = dataset.Proper(c.Spec().ObjectiveSize(), points), r.LookAhead, true
 	if r.Learned, err = f.Front(ctx, obs, opt); err != nil {
 		return err
 	}
@@ -161,23 +171,9 @@ func (r *Trades) compare(ctx context.Context, c *gpc.Case, f *batchnav.Fronts, o
 		return err
 	}
 	r.ExactTimeUs = float64(time.Since(start).Nanoseconds()) / 1e3
-	ratio := closedloop.Number(closedloop.HypervolumeRatio(nondominated(r.Learned), nondominated(r.Exact)))
+	ratio := gpc.HypervolumeRatio(r.Learned, r.Exact)
 	r.HypervolumeRatio = &ratio
 	return nil
-}
-
-// nondominated are the objectives of the feasible points that no other dominates.
-func nondominated(f *batchnav.Front) (front [][]closedloop.Number) {
-	for _, p := range f.Points {
-		if p.Feasible && !p.Dominated {
-			row := make([]closedloop.Number, len(p.J))
-			for j, v := range p.J {
-				row[j] = closedloop.Number(v)
-			}
-			front = append(front, row)
-		}
-	}
-	return front
 }
 
 // frontRows has a row for each point, after that of the names.

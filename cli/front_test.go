@@ -36,6 +36,7 @@ func TestFront(t *testing.T) {
 		t.Errorf("exit code %d, %q, %s", code, out, log)
 	}
 	refused(t, app, "--exact 1: want 2 weightings", "front", "cart", "--model", file, "--exact", "1")
+	refused(t, app, "--method direct: case cart has no switched inputs", "front", "cart", "--model", file, "--method", "direct")
 	refused(t, app, "with one of ", "front", "cart", "--model", file, "--within", "speed=1")
 	refused(t, app, "want a number after =", "front", "cart", "--model", file, "--within", name+"=low")
 	refused(t, app, "--state and --episode exclude each other", "front", "cart", "--model", file, "--state", "-", "--episode", "1")

@@ -373,7 +373,7 @@ baselines-test: build python build/baselines/venv/ready
 baselines-requirements:
 	mkdir -p build/baselines
 	$(PYTHON) -m pip install --dry-run --ignore-installed --quiet --report build/baselines/pins.json -r lab/baselines/requirements.in
-	$(PYTHON) lab/baselines/pin.py build/baselines/pins.json > lab/baselines/requirements.txt
+	$(PYTHON) lab/baselines/pin.py build/baselines/pins.json baselines-requirements > lab/baselines/requirements.txt
 
 ## baselines-actors: copy the first seed's actors from build/baselines to lab/baselines/actors, which is committed
 baselines-actors:
@@ -534,6 +534,22 @@ record-plain: build
 FRONTS ?= cartpole cartpole-track cstr chain9 quadrotor quadrotor-3d hvac chain21 double-pendulum arm
 record-fronts: bin/record build
 	$(RECORD) --out $(RESULTS)/fronts.json python3 lab/scripts/fronts.py $(FRONTS)
+
+## record-morl: CAPQL, PGMORL and GPI-LS of morl-baselines beside the maps' decisions under every weighting, from PyPI by hash into build/morl (5 GB; Linux on x86-64, Python 3.11, libgmp-dev and a C compiler), into RESULTS/morl.json; days, and the same command continues with what is not in out/morl (MORL_FLAGS="--steps 20000 --seeds 1")
+.PHONY: record-morl morl-requirements
+MORL ?= cartpole hvac
+MORL_FLAGS ?=
+record-morl: bin/record build python build/morl/ready
+	PYTHONPATH=python OMP_NUM_THREADS=1 $(RECORD) --out $(RESULTS)/morl.json build/morl/bin/python -W ignore lab/peers/morl/compare.py $(MORL_FLAGS) $(MORL)
+build/morl/ready: lab/peers/morl/requirements.txt
+	$(PYTHON) -m venv build/morl
+	build/morl/bin/python -m pip install --quiet --no-deps --require-hashes --only-binary :all: --no-binary pycddlib -r $<
+	touch $@
+## morl-requirements: pin lab/peers/morl/requirements.in with hashes, for this Python and platform
+morl-requirements:
+	mkdir -p build/morl
+	$(PYTHON) -m pip install --dry-run --ignore-installed --only-binary :all: --no-binary pycddlib --quiet --report build/morl/pins.json -r lab/peers/morl/requirements.in
+	$(PYTHON) lab/baselines/pin.py build/morl/pins.json morl-requirements > lab/peers/morl/requirements.txt
 
 ## record-goals: loops with goals beside the exact fronts, the table of docs/explain/front.md, into RESULTS/goals.json (after test-python); takes no times
 .PHONY: record-goals

@@ -63,7 +63,7 @@ func (s *Solver) NewHorizon(iterations int) domain.Horizon {
 	opt := s.opt
 	opt.Iterations = cmp.Or(iterations, opt.Iterations)
 	cold := newSolver(s.problem, s.axes, s.initial, opt, s.terminalCosts)
-	cold.blocks, cold.single = opt.Blocks, s.single
+	cold.blocks, cold.single, cold.ctx = opt.Blocks, s.single, s.ctx
 	return &horizon{shared: s, cold: cold, warm: newReceding(cold, opt.Iterations, 0)}
 }
 

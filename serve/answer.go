@@ -1,6 +1,9 @@
 package serve
 
-import "github.com/gpc-engine/gpc/batchnav"
+import (
+	"github.com/gpc-engine/gpc/batchnav"
+	"github.com/gpc-engine/gpc/closedloop"
+)
 
 // Answer is what a line of Lines says under its JSON keys. Of an error it is the failure alone, with
 // op and session as far as they are known.
@@ -10,8 +13,12 @@ type Answer struct {
 	*Decision
 	Refinement *Refined `json:"refinement,omitempty"`
 	// Front is all trade-offs of an observation.
-	Front  *batchnav.Front `json:"front,omitempty"`
-	Health *Health         `json:"health,omitempty"`
+	Front *batchnav.Front `json:"front,omitempty"`
+	// Exact is the front of the exact solver, Same the map's of its weightings, and HypervolumeRatio how these compare.
+	Exact            *batchnav.Front    `json:"exact,omitempty"`             // as `exact` of `front`
+	Same             *batchnav.Front    `json:"same,omitempty"`              // as `same` of `front`; absent without a map
+	HypervolumeRatio *closedloop.Number `json:"hypervolume_ratio,omitempty"` // of `same` to `exact`; absent without both
+	Health           *Health            `json:"health,omitempty"`
 	*Failure
 }
 

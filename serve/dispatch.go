@@ -39,6 +39,9 @@ func (s *Server) ask(ctx context.Context, j *job, start time.Time) (Answer, erro
 		s.giveUp(j)
 		<-j.ready
 	case <-ctx.Done():
+		if j.op == opFront { // its solves end
+			s.finish(j, Answer{}, ctx.Err())
+		}
 		return Answer{}, ctx.Err()
 	}
 	return j.answer, j.err
@@ -107,7 +110,7 @@ func (s *Server) prepare(j *job, start time.Time) error {
 		j.refine.Seed, j.refine.Threads = cmp.Or(j.refine.Seed, s.opt.Seed), s.opt.Threads
 	}
 	if j.op == opFront {
-		return s.frontable(&j.front)
+		return s.frontable(j)
 	}
 	if limit := s.deadlineOf(j.op); r.Deadline.IsZero() && limit > 0 {
 		r.Deadline = start.Add(limit)

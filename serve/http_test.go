@@ -62,7 +62,7 @@ func TestHTTPAnswersAsLines(t *testing.T) {
 	for i, ask := range []string{
 		`{"op":"decide","session":"a","s":[0.3,0.2],"c":[0]}`, `{"op":"decide","session":"a","s":[0.31,0.21],"c":[0.125],"preference":[0.25,0.75]}`,
 		`{"op":"preference","session":"a","preference":[1,0]}`, `{"op":"decide","session":"a","q":0.3,"v":null,"progress":0.25}`,
-		`{"op":"refine","session":"a","s":[0.3,0.2],"c":[0],"candidates":64,"seed":3}`, `{"op":"front","s":[0.3,0.2],"c":[0],"points":11}`,
+		`{"op":"refine","session":"a","s":[0.3,0.2],"c":[0],"candidates":64,"seed":3}`, `{"op":"front","s":[0.3,0.2],"c":[0],"points":11}`, `{"op":"front","s":[0.3,0.2],"c":[0],"exact":5}`,
 		`{"op":"decide","session":"g","s":[0.3,0.2],"c":[0],"preference":{"regulation":"<= 0.5"}}`, `{"op":"decide","session":"g","s":[0.3,0.2],"c":[0],"preference":["effort"]}`, `{"op":"clear","session":"a"}`, `{"op":"reset","session":"a"}`,
 		`{"op":"decide","session":"a","s":[0.3,0.2],"c":[0]}`, `{"op":"decide","session":"a","s":[0.3],"c":[0]}`,
 	} {
@@ -83,7 +83,7 @@ func TestHTTPAnswersAsLines(t *testing.T) {
 		}
 	}
 	status, health, _ := exchange(t, "GET", h.URL+"/health", "")
-	if now, ok := health["health"].(map[string]any); status != 200 || !ok || now["status"] != "ok" || now["decisions"] != 8.0 || health["op"] != "health" {
+	if now, ok := health["health"].(map[string]any); status != 200 || !ok || now["status"] != "ok" || now["decisions"] != 9.0 || health["op"] != "health" {
 		t.Errorf("%d %v", status, health)
 	}
 }

@@ -35,6 +35,7 @@ type job struct {
 	request        Request
 	refine         batchnav.RefineOptions
 	front          batchnav.FrontOptions
+	exact          int // weightings that a front is solved under too; 0: none
 	start          time.Time
 	searchDeadline time.Time                  // when a search is to have its best; zero: whenever
 	timer          atomic.Pointer[time.Timer] // of its deadline; nil: none

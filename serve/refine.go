@@ -5,7 +5,9 @@ import (
 	"context"
 	"time"
 
+	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/batchnav"
+	"github.com/gpc-engine/gpc/dataset"
 	"github.com/gpc-engine/gpc/internal/jsonin"
 )
 
@@ -64,27 +66,91 @@ func (s *Server) answerRefinement(j *job) {
 }
 
 // frontable completes the options of a front, or says why there is none.
-func (s *Server) frontable(o *batchnav.FrontOptions) error {
-	switch d := s.controlCase.Definition(); {
+func (s *Server) frontable(j *job) error {
+	o, d := &j.front, s.controlCase.Definition()
+	switch {
 	case d.Delay.Periods > 0:
 		return jsonin.Errorf("op", "case %s has a delay: a front does not count the actions under way", s.spec.Name)
-	case s.opt.Setup.Model == nil || d.Learned != nil:
+	case j.exact == 0 && o.TimeLimit > 0:
+		return jsonin.Errorf("deadline_ms", "a map's front has no deadline: state one with exact")
+	case j.exact == 0 && s.mapless():
 		return jsonin.Errorf("op", "method %s of case %s has no map of the case's own problem, which a front needs", s.health.Method, s.spec.Name)
 	}
 	o.Points, o.Threads = cmp.Or(o.Points, batchnav.DefaultPoints), s.opt.Threads
 	return nil
 }
 
+// mapless reports whether the method has no map of the case's own problem.
+func (s *Server) mapless() bool {
+	return s.opt.Setup.Model == nil || s.controlCase.Definition().Learned != nil
+}
+
 // answerFront answers a front.
 func (s *Server) answerFront(j *job) {
+	if j.exact > 0 {
+		s.answerExactFront(j)
+		return
+	}
 	s.exclusive(j, func() (a Answer, err error) {
-		if points := max(j.front.Points, len(j.front.Weights)); points > s.frontPoints {
-			if s.fronts, err = s.controlCase.Fronts(s.engine, s.opt.Setup, points); err != nil {
-				return a, err
-			}
-			s.frontPoints = points
-		}
-		a.Front, err = s.fronts.Front(context.Background(), batchnav.Observation{S: j.request.S, C: j.request.C}, j.front)
+		a.Front, err = s.front(j)
 		return a, err
 	})
+}
+
+// front is the map's. refine is locked.
+func (s *Server) front(j *job) (_ *batchnav.Front, err error) {
+	if points := max(j.front.Points, len(j.front.Weights)); points > s.frontPoints {
+		if s.fronts, err = s.controlCase.Fronts(s.engine, s.opt.Setup, points); err != nil {
+			return nil, err
+		}
+		s.frontPoints = points
+	}
+	return s.fronts.Front(context.Background(), batchnav.Observation{S: j.request.S, C: j.request.C}, j.front)
+}
+
+// answerExactFront answers a front of the exact solver and the map's of the same weightings. Only one is solved at a time. It has one thread, and
+// holds up no decision, refinement or front of a map. It ends once the request has another answer.
+func (s *Server) answerExactFront(j *job) {
+	if !s.exact.TryLock() {
+		s.fail(j, ErrBusy)
+		return
+	}
+	defer s.exact.Unlock()
+	a := Answer{Op: j.op.String(), Session: j.session}
+	weights := dataset.Proper(s.spec.ObjectiveSize(), j.exact)
+	err := s.guarded(func() (err error) {
+		s.refine.Lock()
+		defer s.refine.Unlock()
+		if s.mapless() {
+			return nil
+		}
+		if a.Front, err = s.front(j); err != nil {
+			return err
+		}
+		j.front.Weights, j.front.Plans = weights, true
+		a.Same, err = s.front(j)
+		return err
+	})
+	run, end := context.WithCancel(context.Background())
+	go func() {
+		<-j.ready
+		end()
+	}()
+	exact := func() (err error) {
+		j.front.Weights, j.front.TimeLimit = weights, max(1, min(cmp.Or(j.front.TimeLimit, MaxExactTime), MaxExactTime)-time.Since(j.start))
+		a.Exact, err = s.controlCase.ExactFront(run, batchnav.Observation{S: j.request.S, C: j.request.C}, j.front, a.Same)
+		if err == nil && a.Same != nil {
+			ratio := gpc.HypervolumeRatio(a.Same, a.Exact)
+			a.HypervolumeRatio = &ratio
+		}
+		return err
+	}
+	if err == nil {
+		err = s.guarded(exact)
+	}
+	if err != nil {
+		s.fail(j, err)
+		return
+	}
+	s.finish(j, a, nil, counted(j, &s.decisions)...)
 }

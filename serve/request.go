@@ -59,9 +59,14 @@ func (s *Server) parse(j *job, fields jsonin.Fields, read time.Time) (err error)
 		return fields.Nothing(fmt.Sprintf("%q", j.op))
 	}
 	if j.op == opFront {
-		if err := counts(fields, count{"points", &j.front.Points, s.spec.ObjectiveSize(), batchnav.MostPoints}, count{"look_ahead", &j.front.LookAhead, 0, batchnav.MaxLookAhead}); err != nil {
+		if err := counts(fields, count{"points", &j.front.Points, s.spec.ObjectiveSize(), batchnav.MostPoints}, count{"look_ahead", &j.front.LookAhead, 0, batchnav.MaxLookAhead}, count{"exact", &j.exact, s.spec.ObjectiveSize(), MaxExact}); err != nil {
 			return err
 		}
+		ms, _, err := milliseconds(fields, "deadline_ms", MaxExactTime.Seconds()*1e3)
+		if err != nil {
+			return err
+		}
+		j.front.TimeLimit = time.Duration(ms * float64(time.Millisecond))
 		j.request.S, j.request.C, err = closedloop.State(fields, s.spec, false)
 		return err
 	}

@@ -41,6 +41,8 @@ const (
 	MaxCandidates = 1 << 16
 	// DefaultCandidates of a refinement that states no number.
 	DefaultCandidates = 4096
+	// MaxExact is how many weightings an exact front may have, and MaxExactTime how long it may take.
+	MaxExact, MaxExactTime = 1000, 10 * time.Second
 	// MaxSessionName is how many bytes a session's name may have.
 	MaxSessionName = 128
 	// MaxDeadline bounds how far ahead a deadline may be.
@@ -115,6 +117,7 @@ type Server struct {
 	closed      bool
 	refining    sync.WaitGroup
 	refine      sync.Mutex // of the refiner and the fronts
+	exact       sync.Mutex // of the exact front that is solved
 	refiner     *gpc.Refiner
 	fronts      *batchnav.Fronts // of frontPoints; nil before the first
 	frontPoints int
@@ -238,6 +241,12 @@ func (s *Server) Refine(ctx context.Context, session string, r Request, opt batc
 func (s *Server) Front(ctx context.Context, r Request, opt batchnav.FrontOptions) (*batchnav.Front, error) {
 	a, err := s.ask(ctx, &job{op: opFront, request: r, front: opt}, time.Now())
 	return a.Front, err
+}
+
+// ExactFront is the front of the exact solver under so many weightings, and the map's with its ratio where the method has one. What is not solved
+// by opt.TimeLimit, or MaxExactTime, is left out. It ends with the context.
+func (s *Server) ExactFront(ctx context.Context, r Request, exact int, opt batchnav.FrontOptions) (Answer, error) {
+	return s.ask(ctx, &job{op: opFront, request: r, front: opt, exact: exact}, time.Now())
 }
 
 // SetPreference sets the preference of a session's requests that state none.

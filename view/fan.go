@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gpc-engine/gpc/batchnav"
+	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/dataset"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/serve"
@@ -18,6 +19,8 @@ const (
 	mostRays = 22
 	// frontPoints of the map's front beside the rays: as dense as a panel shows.
 	frontPoints = 200
+	// exactPoints are the weightings of an exact front.
+	exactPoints = 30
 	// stride from one ray to the next; it has no divisor with a number of rays.
 	stride = 13
 	// rayCandidates of a ray whose method searches: such a slice of the server's time is as long as a
@@ -65,17 +68,75 @@ type Point struct {
 	Dominated bool      `json:"dominated"`
 }
 
+// Exact is the front of the exact solver from frame K on, to the end of the episode or plan, and the map's under the same weightings.
+type Exact struct {
+	K       int `json:"k"`
+	Episode int `json:"episode"`
+	T       int `json:"t"`
+	Ahead   int `json:"ahead"` // decisions
+	// Points are the exact ones, Same the map's; none where the method has no map.
+	Points     []Point            `json:"points"`
+	Same       []Point            `json:"same"`
+	Ratio      *closedloop.Number `json:"hypervolume_ratio"` // of Same to Points; null without a map
+	Incomplete bool               `json:"incomplete"`        // the time limit came before the last solve
+	TookMs     float64            `json:"took_ms"`
+}
+
 // Fan implements Source: the method's own decisions under each preference, rolled out by the
 // known dynamics. A method that searches is asked for its plans, under fewer preferences.
 func (l *Live) Fan(hurry bool) func(ctx context.Context) (*Fan, error) {
-	if l.ep.Done() || l.measured() || l.searches && l.server.Health().ModelSHA256 == "" {
+	return l.fan(l.origin(), hurry)
+}
+
+// Exact is a function that solves the front of the last frame, as Fan.
+func (l *Live) Exact() func(ctx context.Context) (*Exact, error) { return l.exact(l.origin()) }
+
+// origin is the request about the state of the last frame; without a state where there is none to look ahead from.
+func (l *Live) origin() (r serve.Request) {
+	if l.ep.Done() || l.measured() {
+		return r
+	}
+	return l.request(l.preference)
+}
+
+// exact solves the front from a request.
+func (l *loop) exact(root serve.Request) func(ctx context.Context) (*Exact, error) {
+	last, server := l.frames[len(l.frames)-1], l.server
+	if _, private := l.decides.(serve.Aside); root.S == nil || !private {
 		return nil
 	}
-	return l.fan(l.request(l.preference), hurry)
+	return func(ctx context.Context) (*Exact, error) {
+		start := time.Now()
+		a, err := server.ExactFront(ctx, serve.Request{S: root.S, C: root.C}, exactPoints, batchnav.FrontOptions{})
+		if err != nil {
+			return nil, err
+		}
+		exact := &Exact{K: last.K, Episode: last.Episode, T: last.T, Ahead: a.Exact.LookAhead, Points: means(a.Exact), Ratio: a.HypervolumeRatio, Incomplete: a.Exact.Incomplete}
+		if a.Same != nil {
+			exact.Same = means(a.Same)
+		}
+		exact.TookMs = float64(time.Since(start).Nanoseconds()) / 1e6
+		return exact, nil
+	}
+}
+
+// means are the points of a front with their objectives as means over the decisions ahead.
+func means(f *batchnav.Front) []Point {
+	points := []Point{}
+	for _, p := range f.Points {
+		for k := range p.J {
+			p.J[k] /= float64(f.LookAhead)
+		}
+		points = append(points, Point{W: p.W, J: p.J, Feasible: p.Feasible, Dominated: p.Dominated})
+	}
+	return points
 }
 
 // fan looks ahead from a request about the state of the last frame.
 func (l *loop) fan(root serve.Request, hurry bool) func(ctx context.Context) (*Fan, error) {
+	if root.S == nil || l.searches && l.server.Health().ModelSHA256 == "" {
+		return nil
+	}
 	last := l.frames[len(l.frames)-1]
 	now := *l // it may decide otherwise before the fan is made
 	return func(ctx context.Context) (*Fan, error) {
@@ -132,12 +193,7 @@ func (l *loop) front(ctx context.Context, fan *Fan, root serve.Request) error {
 	if err != nil {
 		return err
 	}
-	for _, p := range front.Points {
-		for k := range p.J {
-			p.J[k] /= float64(front.LookAhead)
-		}
-		fan.Points = append(fan.Points, Point{W: p.W, J: p.J, Feasible: p.Feasible, Dominated: p.Dominated})
-	}
+	fan.Points = means(front)
 	return nil
 }
 

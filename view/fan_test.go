@@ -1,6 +1,8 @@
 package view_test
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -144,5 +146,26 @@ func TestAMeasuredPlantDecides(t *testing.T) {
 	}
 	if _, last := l.Range(); last != 3 {
 		t.Errorf("%d decisions", last)
+	}
+}
+
+// The exact front of the last frame has the map's beside it, goes to the end of the episode, and ends with whoever asked. A trace has none.
+func TestAnExactFrontOnDemand(t *testing.T) {
+	l, p := live(t, "integrator-convex", view.LiveOptions{Seed: 991}, serve.Options{})
+	p.post("step", `{"by":1}`)
+	exact := get[view.Exact](p, "exact")
+	if exact.T != 1 || exact.K != 1 || exact.Ahead != 19 || len(exact.Points) == 0 || !exact.Incomplete && len(exact.Points) != 30 || len(exact.Same) != 30 || exact.Ratio == nil || !exact.Incomplete && !(*exact.Ratio > 0.9 && *exact.Ratio < 1.1) {
+		t.Errorf("decision %d, frame %d, %d ahead: %d points beside %d, ratio %v", exact.T, exact.K, exact.Ahead, len(exact.Points), len(exact.Same), exact.Ratio)
+	}
+	for _, q := range exact.Points {
+		own := exact.Same[max(0, slices.IndexFunc(exact.Same, func(p view.Point) bool { return slices.Equal(p.W, q.W) }))]
+		if cost := q.W[0]*q.J[0] + q.W[1]*q.J[1]; !slices.Equal(q.W, own.W) || own.Feasible && !(cost <= (own.W[0]*own.J[0]+own.W[1]*own.J[1])*(1+1e-6)) {
+			t.Errorf("weights %v: %v beside %v", q.W, q.J, own.J)
+		}
+	}
+	ctx, leave := context.WithCancel(t.Context())
+	leave()
+	if _, err := l.Exact()(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("whoever has left is answered %v", err)
 	}
 }

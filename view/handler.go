@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/finite"
 	"github.com/gpc-engine/gpc/internal/jsonin"
@@ -77,6 +78,7 @@ func New(source Source, rate float64, playing bool) *Handler {
 		return running.Link(p.position)
 	}))
 	mux.HandleFunc("GET /view/trace", h.trace)
+	mux.HandleFunc("GET /view/exact", h.exact)
 	mux.HandleFunc("GET /view/events", h.events)
 	mux.HandleFunc("POST /view/seen", numbered(p, "at", "", func(r *http.Request, id int) (any, error) {
 		for w := range p.watchers {
@@ -225,10 +227,11 @@ func soleField[T any](text []byte, field, want string) (v *T, err error) {
 // statusOf is the status of an error that is the asker's, or 500.
 func statusOf(err error) int {
 	var field *serve.FieldError
+	var input gpc.InputError
 	switch {
-	case errors.As(err, &field):
+	case errors.As(err, &field), errors.As(err, &input):
 		return http.StatusBadRequest
-	case errors.Is(err, ErrRecorded), errors.Is(err, errClients), errors.Is(err, errFixed):
+	case errors.Is(err, ErrRecorded), errors.Is(err, errClients), errors.Is(err, errFixed), errors.Is(err, errInexact):
 		return http.StatusConflict
 	case errors.Is(err, errGone), errors.Is(err, context.Canceled), errors.Is(err, serve.ErrBusy), errors.Is(err, serve.ErrClosed):
 		return http.StatusServiceUnavailable
@@ -269,6 +272,36 @@ func (h *Handler) trace(w http.ResponseWriter, r *http.Request) {
 
 // unsafe is what does not belong into the name of a file.
 var unsafe = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
+
+// exact is the exact front of the last frame. It is solved beside the player, for one page, until that goes.
+func (h *Handler) exact(w http.ResponseWriter, r *http.Request) {
+	var look func(context.Context) (*Exact, error)
+	err := h.player.call(r.Context(), func() error {
+		if source, ok := h.player.source.(exacts); ok {
+			look = source.Exact()
+		}
+		if look == nil {
+			return errInexact
+		}
+		return nil
+	})
+	var exact *Exact
+	if err == nil {
+		err = h.player.guarded(func() (err error) {
+			exact, err = look(r.Context())
+			return err
+		})
+	}
+	answer(h.player, func(*http.Request) (any, error) { return exact, err })(w, r)
+}
+
+// exacts is a Source with an exact front of the last frame; nil: there is none.
+type exacts interface {
+	Exact() func(ctx context.Context) (*Exact, error)
+}
+
+// errInexact is of what has no exact front.
+var errInexact = errors.New("view: no exact front here: of a trace, of a state that is estimated, or of a plant that was changed")
 
 // events streams what happens until the watcher goes.
 func (h *Handler) events(w http.ResponseWriter, r *http.Request) {

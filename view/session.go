@@ -173,12 +173,11 @@ func (s *Session) Preview(ctx context.Context) (*Frame, error) {
 
 // Fan implements Source.
 func (s *Session) Fan(hurry bool) func(ctx context.Context) (*Fan, error) {
-	r := s.request()
-	if r.S == nil || s.searches && s.server.Health().ModelSHA256 == "" {
-		return nil
-	}
-	return s.fan(r, hurry)
+	return s.fan(s.request(), hurry)
 }
+
+// Exact is Live.Exact.
+func (s *Session) Exact() func(ctx context.Context) (*Exact, error) { return s.exact(s.request()) }
 
 // Reset implements Source.
 func (s *Session) Reset(context.Context, int) error { return errClients }

@@ -65,6 +65,7 @@ func TestATraceIsShown(t *testing.T) {
 	}
 	p.refused("POST", "/view/reset", `{"episode":2}`, 400, "episode")
 	p.refused("POST", "/view/preference", `{"w":[1,0]}`, 409, "")
+	p.refused("GET", "/view/exact", "", 409, "")
 	if s := p.post("reset", `{"episode":null}`); s.Last == 0 {
 		t.Errorf("the next episode is shown as %+v", s)
 	}

@@ -169,3 +169,33 @@ func TestTheExactFrontIsBelow(t *testing.T) {
 		t.Errorf("%d points, the map has %v of their hypervolume", len(exact.Points), ratio)
 	}
 }
+
+// A polished point costs no more under its weights than the map's and breaks no limit that this keeps. The front is as good as the exact one
+// where the map's is not, on any number of threads.
+func TestAPolishedFrontIsBetter(t *testing.T) {
+	catalogue := gpc.Catalogue{Cases: require.Get(Cases())(t), Models: models.Bundled}
+	e := require.Get(gpc.OpenEngine(engine.Options{Backend: "cpu", Threads: 1}))(t)
+	defer e.Close()
+	c := require.Get(catalogue.Find("cstr"))(t)
+	f := require.Get(c.Fronts(e, require.Get(c.Setup("direct", ""))(t), 12))(t)
+	obs := require.Get(c.Observe(4711, 1, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}}))(t)
+	front := func(polish, threads int) *batchnav.Front {
+		return require.Get(f.Front(t.Context(), obs, batchnav.FrontOptions{Weights: dataset.Proper(2, 12), Polish: polish, Threads: threads}))(t)
+	}
+	plain, polished := front(0, 1), front(5, 1)
+	for i, p := range polished.Points {
+		own := plain.Points[i]
+		if own.Feasible && (!p.Feasible || !(p.W[0]*p.J[0]+p.W[1]*p.J[1] <= p.W[0]*own.J[0]+p.W[1]*own.J[1])) {
+			t.Errorf("weights %v: %v feasible %v, the map %v", p.W, p.J, p.Feasible, own.J)
+		}
+	}
+	for i, p := range front(5, 2).Points {
+		if !slices.Equal(p.J, polished.Points[i].J) {
+			t.Errorf("weights %v: %v on two threads, %v on one", p.W, p.J, polished.Points[i].J)
+		}
+	}
+	exact := require.Get(c.ExactFront(t.Context(), obs, batchnav.FrontOptions{Weights: dataset.Proper(2, 12)}, nil))(t)
+	if without, with := gpc.HypervolumeRatio(plain, exact), gpc.HypervolumeRatio(polished, exact); !(without < 0.9 && with > 0.98) {
+		t.Errorf("%v of the exact front's hypervolume without polish, %v with", without, with)
+	}
+}

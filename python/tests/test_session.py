@@ -82,8 +82,10 @@ def test_an_exact_front_is_below_the_map_s(opf):
         own = s.front(state, context, weights=exact.w)
     assert exact.feasible.all() and len(exact.w) == 20
     assert ((exact.w * exact.j).sum(axis=1) <= (exact.w * own.j).sum(axis=1) * (1 + 1e-9)).all()
-    with pytest.raises(gpc.InputError, match="no exact solver"):
-        opf.front(*opf.observe(2, seed=5), exact=True)
+    state, context = opf.observe(2, seed=5)
+    assert opf.front(state, context, points=6, exact=True).j.shape == (6, 3)  # of three objectives, by what mo-opf decides
+    with gpc.open("water-tower") as s, pytest.raises(gpc.InputError, match="no exact solver"):
+        s.front(*s.observe(2, seed=5), exact=True)
 
 
 def test_a_loop_reaches_goals(cart):

@@ -79,6 +79,20 @@ export function current({ browser, looks, hangs, check, serve, visit, sound, sho
       await page.keyboard.press("ArrowRight");
       await says("From decision 6", false);
       check(true, "and of the one that is shown is not");
+
+      // The exact front beside the map's, on demand: with its age and the ratio of their hypervolumes.
+      await page.locator(".front .solve button").click();
+      await page.waitForSelector(".front .exact");
+      const [crosses, dots] = [await page.locator(".front .exact").count(), await page.locator(".front .dot").count()];
+      const hint = await page.locator(".front .hint").innerText();
+      const ratio = Number(hint.match(/with (\d\.\d+) of their hypervolume/)?.[1]);
+      check(crosses > 0 && dots > 10 && (/solved in time/.test(hint) || (ratio > 0.9 && ratio < 1.1)), `${crosses} exact optima beside ${dots} of the map: ${hint}`);
+      await post(page, "step", { by: 1 });
+      await says("From decision 6, 1 ago", true);
+      await shot(page, "front-exact-dark");
+      await page.locator(".front .solve button").nth(1).click();
+      await page.waitForFunction(() => !document.querySelector(".front .exact") && document.querySelectorAll(".front .point").length > 3);
+      check(true, "and goes away for the preferences of now");
     });
     await live.end();
   }

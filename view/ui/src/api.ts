@@ -84,6 +84,8 @@ export interface Frame {
 export interface Ray { preference: Preference; j: Num[]; margin: Num; feasible: boolean; paths?: [number, number][][] }
 export interface FrontPoint { w: number[]; j: Num[]; feasible: boolean; dominated: boolean }
 export interface Fan { k: number; episode: number; t: number; ahead: number; present: number; rays: Ray[]; points?: FrontPoint[]; took_ms: number }
+/** Exact is the front of the exact solver beside the map's of the same weightings. */
+export interface Exact { k: number; episode: number; t: number; ahead: number; points: FrontPoint[]; same: FrontPoint[] | null; hypervolume_ratio: Num; incomplete: boolean; took_ms: number }
 export interface State {
   playing: boolean;
   hz: number;
@@ -127,7 +129,7 @@ async function answered<T>(response: Response): Promise<T> {
   return body as T;
 }
 
-export const get = async <T>(what: string): Promise<T> => answered<T>(await fetch(`view/${what}`));
+export const get = async <T>(what: string, signal?: AbortSignal): Promise<T> => answered<T>(await fetch(`view/${what}`, { signal }));
 
 export const post = async (what: string, body: unknown): Promise<State> =>
   answered<State>(await fetch(`view/${what}`, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) }));

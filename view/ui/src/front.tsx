@@ -1,6 +1,6 @@
 import { useRef, useState } from "preact/hooks";
-import type { Num } from "./api";
-import { prefer, useStore, type Store } from "./store";
+import type { Frame, FrontPoint, Num } from "./api";
+import { forget, prefer, solve, useStore } from "./store";
 import { number, percent, tick, ticks } from "./format";
 
 const width = 320;
@@ -41,11 +41,11 @@ function telling(columns: Num[][]): [number, number] {
   return best;
 }
 
-/** fanAge says of which decision the front is, and whether that is another than the one shown. */
-function fanAge({ fan, frame }: Store): { old: boolean; when: string } {
-  if (!fan || !frame) return { old: false, when: "" };
-  const ago = frame.k - fan.k;
-  const which = `From decision ${fan.t}${fan.episode === frame.episode ? "" : ` of episode ${fan.episode}`}`;
+/** age says of which decision a front is, and whether that is another than the one shown. */
+function age(front?: { k: number; t: number; episode: number }, frame?: Frame): { old: boolean; when: string } {
+  if (!front || !frame) return { old: false, when: "" };
+  const ago = frame.k - front.k;
+  const which = `From decision ${front.t}${front.episode === frame.episode ? "" : ` of episode ${front.episode}`}`;
   return { old: ago !== 0, when: ago > 0 ? `${which}, ${ago} ago` : which };
 }
 
@@ -56,14 +56,15 @@ export function FrontPanel() {
   const about = s.about;
   if (!about || about.objectives.length < 2) return null;
   const live = about.kind !== "trace";
-  const fan = s.fan;
+  const exact = live ? s.exact : undefined;
+  const fan = exact ? undefined : s.fan; // its costs are those of fewer decisions ahead
   // Live: what each preference would cost. Recorded: what the decisions did cost.
-  const columns: Num[][] = about.objectives.map((_, i) => (live ? (fan?.rays.map((r) => r.j[i]) ?? []) : (s.series?.j[i] ?? [])));
+  const columns: Num[][] = about.objectives.map((_, i) => (live ? ((exact?.points ?? fan?.rays)?.map((r) => r.j[i]) ?? []) : (s.series?.j[i] ?? [])));
   const flat = first.current?.some((i) => Math.max(...columns[i].map((v) => v ?? 0)) - Math.min(...columns[i].map((v) => v ?? 0)) < 1e-9);
   if (columns[0].length > 1 && (flat ?? true)) first.current = telling(columns);
   const [ax, ay] = axes ?? first.current ?? [0, 1];
   const points: Point[] = [];
-  const count = columns[0].length;
+  const count = exact ? 0 : columns[0].length;
   for (let k = 0; k < count; k++) {
     const [x, y] = [columns[ax][k], columns[ay][k]];
     if (x === null || y === null) continue;
@@ -75,18 +76,21 @@ export function FrontPanel() {
   if (live) points.forEach((p) => (p.beaten = beaten(p, points.filter((q) => q.feasible))));
   const present = live ? fan?.present : s.frame && s.series ? s.frame.k - s.series.first : undefined;
   // The map's front: a trade-off a point, which no preference has to be asked for one by one.
-  const dots = (live && fan?.points ? fan.points : []).flatMap((p) => {
-    const [x, y] = [p.j[ax], p.j[ay]];
-    return x === null || y === null || !p.feasible ? [] : [{ x, y, w: p.w, dominated: p.dominated }];
-  });
+  const placed = (list?: FrontPoint[] | null) =>
+    (live && list ? list : []).flatMap((p) => {
+      const [x, y] = [p.j[ax], p.j[ay]];
+      return x === null || y === null || !p.feasible ? [] : [{ x, y, w: p.w, dominated: p.dominated }];
+    });
+  const dots = placed(exact ? exact.same : fan?.points);
+  const optima = placed(exact?.points);
   const box = (v: number[]): [number, number] => {
     if (!v.length) return [0, 1];
     const [lo, hi] = [Math.min(...v), Math.max(...v)];
     const room = 0.08 * (hi - lo) || Math.max(1e-6, 0.01 * Math.abs(hi));
     return [lo - room, hi + room];
   };
-  const [x0, x1] = box([...points, ...dots].map((p) => p.x));
-  const [y0, y1] = box([...points, ...dots].map((p) => p.y));
+  const [x0, x1] = box([...points, ...dots, ...optima].map((p) => p.x));
+  const [y0, y1] = box([...points, ...dots, ...optima].map((p) => p.y));
   const X = (v: number) => inner.left + ((v - x0) / (x1 - x0)) * (width - inner.left - inner.right);
   const Y = (v: number) => height - inner.bottom - ((v - y0) / (y1 - y0)) * (height - inner.top - inner.bottom);
   const label = (i: number) => about.objectives[i].name + (about.objectives[i].unit ? `, ${about.objectives[i].unit}` : "");
@@ -102,8 +106,9 @@ export function FrontPanel() {
   const now = points.find((p) => p.ray === present);
   const [across, up] = [ticks(x0, x1, 3), ticks(y0, y1, 4)];
   const title = live ? "Front" : "Decisions";
-  const { old, when } = fanAge(s);
-  const standing = dots.filter((p) => !p.dominated);
+  const { old, when } = age(exact ?? fan, s.frame);
+  const standing = (dots.length ? dots : optima).filter((p) => !p.dominated);
+  const said = exact && `Crosses are ${exact.points.length} exact optima${exact.incomplete ? " (those that were solved in time)" : ""}, solved in ${number(exact.took_ms / 1000)} s${exact.same ? `; dots are the map's decisions under the same preferences, with ${exact.hypervolume_ratio?.toFixed(4) ?? "–"} of their hypervolume` : ""}. Means over ${exact.ahead} decision${exact.ahead > 1 ? "s" : ""} ahead.`;
   /** drag takes the preference of the point of the front that is nearest to the pointer. */
   const drag = (e: PointerEvent) => {
     if (!(e.buttons & 1) || !standing.length) return;
@@ -126,7 +131,14 @@ export function FrontPanel() {
         )}
       </h2>
       {when && <p class="when">{when}</p>}
-      <svg viewBox={`0 0 ${width} ${height}`} role="group" class={standing.length ? "dragged" : undefined} onKeyDown={walk} onPointerMove={drag} aria-label={now ? `${title}${when && `, ${when.toLowerCase()}`}: the ${old ? "point of that decision" : "present point"} has ${label(ax)} ${number(now.x)} and ${label(ay)} ${number(now.y)}, of ${points.length} points` : `${title}: no point yet`}>
+      {live && (
+        <p class="solve">
+          <button class="small" onClick={() => void solve()}>{s.solving ? "Cancel" : "Solve exactly"}</button>
+          {exact && <button class="small" onClick={forget}>Preferences</button>}
+          {s.solving && <span>the exact solver is at work</span>}
+        </p>
+      )}
+      <svg viewBox={`0 0 ${width} ${height}`} role="group" class={standing.length ? "dragged" : undefined} onKeyDown={walk} onPointerMove={drag} aria-label={now ? `${title}${when && `, ${when.toLowerCase()}`}: the ${old ? "point of that decision" : "present point"} has ${label(ax)} ${number(now.x)} and ${label(ay)} ${number(now.y)}, of ${points.length} points` : exact ? `${title}, ${when.toLowerCase()}: ${said}` : `${title}: no point yet`}>
         <g class="axes">
           {across.map((v) => (
             <g key={`x${v}`}>
@@ -154,6 +166,9 @@ export function FrontPanel() {
         {dots.map((p, i) => (
           <circle key={`dot${i}`} class={`dot${p.dominated ? " beaten" : ""}`} cx={X(p.x)} cy={Y(p.y)} r={2} />
         ))}
+        {optima.map((p, i) => (
+          <path key={`exact${i}`} class="exact" d={`M${X(p.x) - 4} ${Y(p.y)}h8M${X(p.x)} ${Y(p.y) - 4}v8`} />
+        ))}
         {!live && points.map((p) => <circle key={p.ray} class="past" cx={X(p.x)} cy={Y(p.y)} r={2} />)}
         {live &&
           points
@@ -175,7 +190,9 @@ export function FrontPanel() {
       </svg>
       <p class="hint">
         {live
-          ? fan
+          ? exact
+            ? said
+            : fan
             ? `What each preference would cost, mean over ${fan.ahead} decision${fan.ahead > 1 ? "s" : ""} ahead. Click a point, or arrows and Enter, to take its preference.${standing.length ? ` Dots are the map's front, ${dots.length} trade-offs at once: drag along them.` : ""}`
             : "Nothing yet: this method looks ahead from the first decision on, if at all. Where that takes longer than an episode, pause."
           : "Every decision of the episode; the diamond is the present one."}

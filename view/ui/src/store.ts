@@ -1,6 +1,6 @@
 import { useEffect, useLayoutEffect, useState } from "preact/hooks";
 import { duration, percent } from "./format";
-import { get, post, type Description, type Fan, type Frame, type Num, type Operating, type Preference, type Series, type State } from "./api";
+import { get, post, type Description, type Exact, type Fan, type Frame, type Num, type Operating, type Preference, type Series, type State } from "./api";
 
 // Everything that the page shows. Events of the server change it; views are drawn again at
 // most once a picture of the screen.
@@ -10,6 +10,8 @@ export interface Store {
   frame?: Frame;
   preview?: Frame; // what would be decided now; until the next frame
   fan?: Fan;
+  exact?: Exact; // that a hand has asked for
+  solving?: AbortController; // of one on its way
   series?: Series;
   connected: boolean;
   heard: number; // when the server last said anything, ms of performance.now
@@ -370,7 +372,8 @@ function take(s: State): void {
   store.state = s;
   if (store.held && same(store.held, s.preference)) store.held = undefined;
   if (about && s.generation === before?.generation) return;
-  store.preview = store.fan = undefined;
+  store.preview = store.fan = store.exact = undefined;
+  store.solving?.abort();
   if (before?.start !== s.start) store.series = store.frame = store.restart = undefined; // of a run that is gone
   void readAll().then(async () => {
     if (before && before.start !== s.start) await restarted(before, about);
@@ -398,6 +401,26 @@ async function asks(what: string, body: unknown | (() => unknown)): Promise<void
     store.error = words(store.error);
     if (store.error && store.frame) store.refusals = [{ k: store.frame.k, text: store.error }, ...store.refusals].slice(0, 20);
   }
+  changed();
+}
+
+/** solve asks for the exact front of this moment, or gives up the one on its way. */
+export async function solve(): Promise<void> {
+  if (store.solving) return store.solving.abort();
+  const stop = (store.solving = new AbortController());
+  changed();
+  try {
+    store.exact = await get<Exact>("exact", stop.signal);
+  } catch (e) {
+    if (!stop.signal.aborted) fault(e);
+  }
+  store.solving = undefined;
+  changed();
+}
+
+/** forget takes the exact front away. */
+export function forget(): void {
+  store.exact = undefined;
   changed();
 }
 

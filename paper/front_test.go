@@ -1,0 +1,42 @@
+package paper_test
+
+import (
+	"testing"
+
+	"github.com/gpc-engine/gpc"
+	"github.com/gpc-engine/gpc/batchnav"
+	"github.com/gpc-engine/gpc/dataset"
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/engine"
+	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/paper"
+)
+
+// The exact fronts of Cases 1 and 3, of two and three objectives, are of the optima that their solvers find alone: they keep every limit, cost no more
+// than the map's decisions under the same weights, and have about as much hypervolume.
+func TestExactFrontsOfThePaper(t *testing.T) {
+	e := require.Get(gpc.OpenEngine(engine.Options{Backend: "cpu", Threads: 1}))(t)
+	defer e.Close()
+	k := paper.Cases()
+	for name, points := range map[string]int{"integrator-convex": 6, "opf30": 15} {
+		c := require.Get(k.Find(name))(t)
+		obs := require.Get(c.Observe(9001, 1, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}}))(t)
+		opt := batchnav.FrontOptions{Weights: dataset.Proper(c.Spec().ObjectiveSize(), points)}
+		exact := require.Get(c.ExactFront(t.Context(), obs, opt, nil))(t)
+		own := require.Get(require.Get(c.Fronts(e, require.Get(c.Setup("direct", ""))(t), points))(t).Front(t.Context(), obs, opt))(t)
+		if len(exact.Points) != points || exact.LookAhead != own.LookAhead {
+			t.Fatalf("%s: %d of %d points, %d decisions", name, len(exact.Points), points, exact.LookAhead)
+		}
+		if name == "integrator-convex" { // the cost of the dispatch is not the plain weighted sum
+			for i, p := range exact.Points {
+				cost := func(j []float64) float64 { return p.W[0]*j[0] + p.W[1]*j[1] }
+				if !p.Feasible || !(cost(p.J) <= cost(own.Points[i].J)*(1+1e-6)) {
+					t.Errorf("%s, weights %v: %v with margin %v, the map %v", name, p.W, p.J, p.Margin, own.Points[i].J)
+				}
+			}
+		}
+		if ratio := gpc.HypervolumeRatio(own, exact); !(ratio > 0.97 && ratio < 1.01) {
+			t.Errorf("%s: the map has %v of the exact front's hypervolume", name, ratio)
+		}
+	}
+}
