@@ -19,7 +19,21 @@ func TestLU(t *testing.T) {
 				a[i*n+i] += 3 * math.Sqrt(float64(n))
 				copy(f.Row(i), a[i*n:(i+1)*n])
 			}
-			f.Factor()
+			f.Factor(0)
+			grown := LU{}
+			for _, size := range []int{n / 3, min(n, n/3+1), n} { // the same bits
+				before := grown.n
+				grown.Resize(size)
+				for i := range size {
+					copy(grown.Row(i)[before*bit(i < before):], a[i*n+before*bit(i < before):i*n+size])
+				}
+				grown.Factor(before)
+			}
+			for i := range n {
+				if !slices.Equal(grown.Row(i), f.Row(i)) {
+					t.Fatalf("%d rows: row %d of factors that grew is another one", n, i)
+				}
+			}
 			b := slices.Clone(x)
 			f.Solve(x)
 			for i := range n {
@@ -37,4 +51,11 @@ func TestLU(t *testing.T) {
 			first[n] = x
 		}
 	})
+}
+
+func bit(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }
