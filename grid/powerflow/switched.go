@@ -26,11 +26,10 @@ type responses struct {
 	switched   []int32
 	isSwitched []bool
 	factors    dense.LU
-	// response is what a unit at the row of each switched bus does at the branch's rows, and effect what a unit at each of the
-	// branch's rows does at the switched buses. inverse is the matrix' inverse times that.
-	response        [][columns]float64
-	effect, inverse [columns][]float64
-	y               []float64
+	// response is what a unit at the row of each switched bus does at the branch's rows, times the upper factor's inverse. effect
+	// is the lower one's inverse times what a unit at each of the branch's rows does at the switched buses.
+	response, effect [columns][]float64
+	y                []float64
 }
 
 // entry is an entry of a row, by its place among the unknowns.
@@ -159,9 +158,9 @@ func (r *responses) reset() {
 	for _, m := range r.switched {
 		r.isSwitched[m] = false
 	}
-	r.switched, r.response = r.switched[:0], r.response[:0]
-	for i := range r.effect {
-		r.effect[i], r.inverse[i] = r.effect[i][:0], r.inverse[i][:0]
+	r.switched = r.switched[:0]
+	for i := range columns {
+		r.response[i], r.effect[i] = r.response[i][:0], r.effect[i][:0]
 	}
 	r.factors.Resize(0)
 }
@@ -189,15 +188,14 @@ func (r *responses) follow(o *Outages, c *change) (*smallLU, bool) {
 	n := len(r.switched)
 	r.factors.Resize(n)
 	for t, m := range r.switched {
-		row, first := r.factors.Row(t), factored
-		if t >= factored {
+		row, first, isNew := r.factors.Row(t), factored, t >= factored
+		if isNew {
 			first = 0
 			r.right[m].add(1, r.x)
-			r.response = append(r.response, o.branchValues(r.x))
+			for i, v := range o.branchValues(r.x) {
+				r.response[i] = append(r.response[i], v)
+			}
 			r.right[m].clear(r.x)
-		}
-		hasLeft := t >= factored // is in x
-		if hasLeft {
 			r.left[m].add(1, r.x)
 			var effect [columns]float64
 			for _, k := range o.path {
@@ -209,34 +207,34 @@ func (r *responses) follow(o *Outages, c *change) (*smallLU, bool) {
 				r.effect[i] = append(r.effect[i], v)
 			}
 		}
-		products := r.products[m]
+		products, isSpread := r.products[m], isNew
 		for j := first; j < n; j++ {
 			i := r.switched[j]
 			if products[i] != products[i] {
-				if !hasLeft {
+				if !isSpread {
 					r.left[m].add(1, r.x)
-					hasLeft = true
+					isSpread = true
 				}
 				products[i] = r.right[i].times(r.x)
 			}
 			row[j] = products[i]
 		}
-		if hasLeft {
+		if isSpread {
 			r.left[m].clear(r.x)
 		}
-		if t >= factored {
+		if isNew {
 			row[t]++
 		}
 	}
 	r.factors.Factor(factored)
+	for i := range columns {
+		r.factors.UpperTransposed(r.response[i], factored)
+		r.factors.Lower(r.effect[i], factored)
+	}
 	remaining := c.inverse
-	for i, v := range r.effect {
-		r.inverse[i] = append(r.inverse[i][:0], v...)
-		r.factors.Solve(r.inverse[i])
-		for t, x := range r.inverse[i] {
-			for j, w := range r.response[t] {
-				remaining[j][i] -= w * x
-			}
+	for j, response := range r.response {
+		for i, effect := range r.effect {
+			remaining[j][i] -= dot(response, effect)
 		}
 	}
 	return c.factor(&remaining)
@@ -256,22 +254,22 @@ func (r *responses) solve(x []float64, u *[columns]float64) {
 	for _, m := range r.switched {
 		r.y = append(r.y, r.left[m].times(x))
 	}
-	r.factors.Solve(r.y)
-	for t, y := range r.y {
-		for i, w := range r.response[t] {
-			u[i] -= w * y
-		}
+	r.factors.Lower(r.y, 0)
+	for i, response := range r.response {
+		u[i] -= dot(response, r.y)
 	}
 }
 
 // take ends it with the solution y for the branch's rows. It takes the switched rows' part out of x.
 func (r *responses) take(x []float64, y *[columns]float64) {
-	for t, m := range r.switched {
-		v := r.y[t]
-		for i := range columns {
-			v -= r.inverse[i][t] * y[i]
+	for i, effect := range r.effect {
+		for t, v := range effect {
+			r.y[t] -= v * y[i]
 		}
-		r.right[m].add(-v, x)
+	}
+	r.factors.Upper(r.y)
+	for t, m := range r.switched {
+		r.right[m].add(-r.y[t], x)
 	}
 }
 

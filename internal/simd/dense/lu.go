@@ -68,10 +68,33 @@ func (f *LU) take(start, end, first, last, column int) {
 
 // Solve writes A⁻¹·x over x.
 func (f *LU) Solve(x []float64) {
-	for i := range f.n {
+	f.Lower(x, 0)
+	f.Upper(x)
+}
+
+// Lower writes L⁻¹·x over x, of which the first numbers may be written already.
+func (f *LU) Lower(x []float64, written int) {
+	for i := written; i < f.n; i++ {
 		x[i] += dot(f.Row(i)[:i], x)
 	}
+}
+
+// Upper writes U⁻¹·x over x.
+func (f *LU) Upper(x []float64) {
 	for k := f.n - 1; k >= 0; k-- {
 		x[k] = float64((x[k] - dot(f.Row(k)[k+1:], x[k+1:])) * f.inverse[k])
+	}
+}
+
+// UpperTransposed writes U⁻ᵀ·x over x, of which the first numbers may be written already.
+func (f *LU) UpperTransposed(x []float64, written int) {
+	for k := range f.n {
+		if k >= written {
+			x[k] = float64(x[k] * f.inverse[k])
+		}
+		first := max(k+1, written)
+		for j, u := range f.Row(k)[first:] {
+			x[first+j] -= float64(u * x[k])
+		}
 	}
 }

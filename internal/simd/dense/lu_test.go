@@ -34,7 +34,18 @@ func TestLU(t *testing.T) {
 					t.Fatalf("%d rows: row %d of factors that grew is another one", n, i)
 				}
 			}
-			b := slices.Clone(x)
+			b, c := slices.Clone(x), normal(rng, n)
+			y, z := slices.Clone(x), slices.Clone(c)
+			for _, written := range []int{n / 2, n} { // in two parts
+				half := LU{}
+				half.Resize(written)
+				for i := range written {
+					copy(half.Row(i), f.Row(i))
+				}
+				copy(half.inverse, f.inverse)
+				half.Lower(y[:written], n/2*bit(written == n))
+				half.UpperTransposed(z[:written], n/2*bit(written == n))
+			}
 			f.Solve(x)
 			for i := range n {
 				sum := 0.0
@@ -44,6 +55,9 @@ func TestLU(t *testing.T) {
 				if off := math.Abs(sum - b[i]); !(off < 1e-11*float64(n)) {
 					t.Errorf("%d rows: row %d of the solution is off by %g", n, i, off)
 				}
+			}
+			if off := dot(c, x) - dot(z, y); !(math.Abs(off) < 1e-11*float64(n+1)) {
+				t.Errorf("%d rows: a product with the solution is off by %g in halves", n, off)
 			}
 			if other, ok := first[n]; ok && !slices.Equal(other, x) {
 				t.Errorf("%d rows: another solution than with other instructions", n)
