@@ -46,24 +46,30 @@ func (y *securityRun) parts(ctx context.Context, w *securityWatch) error {
 	if err := os.MkdirAll(record.Folder, 0o755); err != nil {
 		return err
 	}
-	key, total, parts, finished := y.key(), len(y.list)+len(y.groups), []int(nil), 0
-	for k := record.Index; k*outagesPerPart < total; k += max(1, record.Count) {
+	path := func(k int) string { return filepath.Join(record.Folder, fmt.Sprintf("outages-%06d.json", k)) }
+	key, all, remaining, finished := y.key(), len(y.list)+len(y.groups), 0, 0
+	var parts []int
+	for k := record.Index; k*outagesPerPart < all; k += max(1, record.Count) {
 		parts = append(parts, k)
-		finished += min(outagesPerPart, total-k*outagesPerPart)
+		if _, err := os.Stat(path(k)); err != nil {
+			remaining += min(outagesPerPart, all-k*outagesPerPart)
+		}
 	}
-	total, finished = finished, 0
 	for _, k := range parts {
-		path := filepath.Join(record.Folder, fmt.Sprintf("outages-%06d.json", k))
+		path := path(k)
 		p := &recordedPart{}
 		err := durable.ReadSealed(path, p, maxPart)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			if p, err = y.solvePart(ctx, k*outagesPerPart, finished, total); err != nil {
+			if p, err = y.solvePart(ctx, k*outagesPerPart, finished, remaining); err != nil {
 				return err
 			}
 			p.Key = key
 			if err := durable.WriteSealed(path, p); err != nil {
 				return err
+			}
+			if finished += len(p.Outages); y.progress != nil {
+				y.progress(finished, remaining)
 			}
 		case err != nil:
 			return durable.Refusef("%w", err)
@@ -79,9 +85,6 @@ func (y *securityRun) parts(ctx context.Context, w *securityWatch) error {
 		w.keep(excess, func(limit int) int { return k*outagesPerPart + int(number[limit]) })
 		y.out.Outages = append(y.out.Outages, p.Outages...)
 		y.out.SolvedBy.add(p.SolvedBy)
-		if finished += len(p.Outages); y.progress != nil {
-			y.progress(finished, total)
-		}
 	}
 	return nil
 }

@@ -75,7 +75,7 @@ func TestARecordIsTheWhole(t *testing.T) {
 	if joined := require.Get(after(t.Context(), &Record{Folder: folder}, func(int, int) { calls++ }))(t); joined != whole {
 		t.Error("the joined shards differ from one run")
 	}
-	if again := require.Get(os.Stat(files[0]))(t); calls != len(files) || again.ModTime() != before.ModTime() {
+	if again := require.Get(os.Stat(files[0]))(t); calls != 0 || again.ModTime() != before.ModTime() {
 		t.Errorf("a whole record was solved again: %d calls of progress", calls)
 	}
 	list = list[1:]
