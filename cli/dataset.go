@@ -47,7 +47,7 @@ solved: the samples are the decisions of that method.`,
 			if isSet("design") {
 				opt.Weights.Design = dataset.WeightDesign(design)
 			}
-			if opt.Shard, err = a.shard(shard); err != nil {
+			if opt.Shard, err = a.Shard(shard); err != nil {
 				return err
 			}
 			opt.OutDir, opt.Adaptive = out, adaptive
@@ -77,7 +77,7 @@ solved: the samples are the decisions of that method.`,
 	f.IntVar(&scenarios, "scenarios", 0, "scenarios to draw (default: the case's full size)")
 	f.IntVar(&weights, "weights", 0, "fixed preferences per scenario (default: the case's)")
 	f.StringVar(&out, "out", "", "folder of the dataset")
-	f.StringVar(&shard, "shard", "", "i/n: solve part i (from 0) of n"+shardUsage)
+	f.StringVar(&shard, "shard", "", "i/n: solve part i (from 0) of n"+ShardUsage)
 	f.StringVar(&design, "design", string(dataset.RandomWeights), "fixed preferences: random, uniform, logarithmic, mixed or centred (default: the case's)")
 	f.StringVar(&scalarization, "scalarization", string(domain.WeightedSum), "weighted-sum, chebyshev or epsilon-constraint, for fixed preferences")
 	f.BoolVar(&adaptive, "adaptive", true, "solve every scenario with the adaptive priority")

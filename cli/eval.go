@@ -45,7 +45,7 @@ episodes side by side, which changes latencies alone.`,
 			if opt.Resume && opt.TracePath == "" {
 				return BadInputf("--resume and --requeue need --trace FILE, the run to continue")
 			}
-			part, err := a.shard(shard)
+			part, err := a.Shard(shard)
 			if err != nil {
 				return err
 			}
@@ -76,7 +76,7 @@ episodes side by side, which changes latencies alone.`,
 	f.StringVar(&opt.TracePath, "trace", "", "write every decision to this file (JSON Lines), which must not exist, or is continued with --resume")
 	f.StringVar(&mcapFile, "mcap", "", "write the episodes as MCAP too, for Foxglove and Rerun (gpc mcap does it of a trace)")
 	f.BoolVar(&opt.Resume, "resume", false, "continue the trace after its last complete episode")
-	f.StringVar(&shard, "shard", "", "i/n: run every n-th episode, from i"+shardUsage)
+	f.StringVar(&shard, "shard", "", "i/n: run every n-th episode, from i"+ShardUsage)
 	f.IntVar(&opt.Threads, "parallel", 1, "episodes run side by side")
 	requeueFlag(cmd, "; with --resume")
 	cmd.AddCommand(a.pairCommand(), a.joinCommand(), a.compareCommand())

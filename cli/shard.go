@@ -10,12 +10,12 @@ import (
 	"github.com/gpc-engine/gpc/dataset"
 )
 
-// shardUsage is the help of --shard, behind what the command makes of i/n.
-const shardUsage = "; env: i and n of a Slurm array, env/n: i of a Slurm array or an indexed Kubernetes job"
+// ShardUsage is the help of --shard, behind what the command makes of i/n.
+const ShardUsage = "; env: i and n of a Slurm array, env/n: i of a Slurm array or an indexed Kubernetes job"
 
-// shard reads --shard: i/n with 0 ≤ i < n, "" for the whole, env or env/n for what the
+// Shard reads --shard: i/n with 0 ≤ i < n, "" for the whole, env or env/n for what the
 // launcher of this process says, which is then told.
-func (a *App) shard(s string) (dataset.Shard, error) {
+func (a *App) Shard(s string) (dataset.Shard, error) {
 	left, right, hasCount := strings.Cut(s, "/")
 	switch {
 	case s == "":

@@ -76,7 +76,7 @@ func TestShardsAreThoseOfTheLauncher(t *testing.T) {
 		t.Run(c.flag+" "+c.variables, func(t *testing.T) {
 			launcher(t, c.variables)
 			var log strings.Builder
-			got, err := (&App{Name: "gpc", Stderr: &log}).shard(c.flag)
+			got, err := (&App{Name: "gpc", Stderr: &log}).Shard(c.flag)
 			if c.says != "" {
 				if err == nil || !strings.Contains(err.Error(), c.says) {
 					t.Errorf("error %v, want one that says %q", err, c.says)

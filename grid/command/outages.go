@@ -22,6 +22,7 @@ import (
 	"github.com/gpc-engine/gpc/grid/secure"
 	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/internal/finite"
+	"github.com/gpc-engine/gpc/internal/version"
 )
 
 // outageWords are what --outages takes, in pf and in opf.
@@ -48,6 +49,7 @@ type outageFlags struct {
 	flowFlags
 	outages         string
 	emergency, band float64
+	record, shard   string
 }
 
 // outagesCommand is gpc pf outages.
@@ -73,6 +75,10 @@ table has the branches with the highest loading after any outage.
 loading of each limit, and the outage after which it is. --out writes all outages to
 FILE.csv, or everything to FILE.json; to FILE.m it writes the case with the solution
 without outage.
+
+--record keeps the results of every 1024 outages in a folder: run the same command to
+continue. With --shard i/n it solves every n-th of these parts, from i on, and prints its
+own. When all are in the folder, the command without --shard prints the whole.
 
 --emergency and --voltage-band widen the limits after an outage, and with --participation
 units share the missing power, as in gpc opf secure.
@@ -121,6 +127,8 @@ Exit code 1 says that an outage breaks a limit, cuts off load or has no power fl
 	f.Float64Var(&y.emergency, "emergency", 1, "factor on every rating after an outage, 1 or more")
 	f.StringVar(&y.participation, "participation", "", "with --enforce-q, units share the balance, before an outage and after it: "+slackWords+" (default: the reference takes it up)")
 	f.Float64Var(&y.band, "voltage-band", 0, "how far voltages may exceed their limits after an outage, pu")
+	f.StringVar(&y.record, "record", "", "`folder` to keep the results in; what is in it is not solved again")
+	f.StringVar(&y.shard, "shard", "", "i/n: with --record, solve part i (from 0) of n"+cli.ShardUsage)
 	y.flags(f)
 	files.flags(f)
 	f.Lookup("out").Usage = "`FILE` for all outages (.csv), everything (.json), or the case with the solution without outage (.m)"
@@ -165,9 +173,20 @@ func (y *outageFlags) run(ctx context.Context, c *matpower.Case, n *network.Netw
 	if err != nil {
 		return nil, err
 	}
+	part, err := a.Shard(y.shard)
+	if err != nil {
+		return nil, err
+	}
+	var record *results.Record
+	switch {
+	case y.record != "":
+		record = &results.Record{Folder: y.record, Build: version.Build(), Index: part.Index, Count: part.Count}
+	case part.Count > 0:
+		return nil, cli.BadInputf("--shard needs --record: the folder that the parts are joined in")
+	}
 	pr := results.FlowProblem{Options: y.opt}
 	pr.Pd, pr.Qd = n.Loads(y.scale)
-	r, err := results.After(ctx, n, pr, results.SecurityOptions{Groups: groups, Case: c, Emergency: y.emergency, Band: y.band, ShareMissing: y.participation != "", Participation: shares, Threads: a.Threads(), Progress: a.Progress("outages")}, list)
+	r, err := results.After(ctx, n, pr, results.SecurityOptions{Record: record, Groups: groups, Case: c, Emergency: y.emergency, Band: y.band, ShareMissing: y.participation != "", Participation: shares, Threads: a.Threads(), Progress: a.Progress("outages")}, list)
 	if errors.As(err, new(results.NoBaseError)) {
 		err = fmt.Errorf("%w%s", err, dispatchHint(n))
 	}

@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -403,5 +404,26 @@ func TestASecureDispatchIsSecureWhenLookedAtAgain(t *testing.T) {
 	runOptimalFlowJSON(t, 0, "case_ieee30", "--scale", "0.9", "--out", solved)
 	if plain := runOutagesJSON(t, 1, append([]string{solved, "--outages", list}, shared...)...); plain.Secure != r.Outages-len(r.Before) {
 		t.Errorf("%d of %d outages of the plain optimum secure, want all but %d", plain.Secure, r.Outages, len(r.Before))
+	}
+}
+
+// Shards of a folder are joined by the command without --shard, which prints what one run prints; without a folder they are refused.
+func TestShardsOfOutages(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "kept")
+	whole := runOutagesJSON(t, 1, "case118")
+	first := runOutagesJSON(t, 1, "case118", "--record", folder, "--shard", "0/2")
+	second := runOutagesJSON(t, 0, "case118", "--record", folder, "--shard", "1/2")
+	joined := runOutagesJSON(t, 1, "case118", "--record", folder)
+	if len(first.Outages) != len(whole.Outages) || len(second.Outages) != 0 {
+		t.Errorf("%d and %d outages of %d in shards of one part", len(first.Outages), len(second.Outages), len(whole.Outages))
+	}
+	if joined.WallMS = whole.WallMS; !reflect.DeepEqual(joined, whole) {
+		t.Error("the joined shards differ from one run")
+	}
+	if code, _, log := run("pf", "outages", "case118", "--shard", "0/2"); code != 2 || !strings.Contains(log, "--shard needs --record") {
+		t.Errorf("shards without a folder: exit code %d, %s", code, log)
+	}
+	if code, _, log := run("pf", "outages", "case118", "--enforce-q", "--record", folder); code != 2 || !strings.Contains(log, "name another folder") {
+		t.Errorf("a folder of other options: exit code %d, %s", code, log)
 	}
 }

@@ -20,8 +20,8 @@ type blockLU struct {
 	start []int32
 	row   []int32
 	// data holds the blocks, four numbers each, row-major: the n diagonal ones,
-	// then for each index t above the one right of the diagonal (upper) and the
-	// one below (lower).
+	// then for each index t above the one right of the diagonal (upper), then
+	// the ones below (lower), so that a triangular solve reads its half alone.
 	data []float64
 	// inverse holds the inverted pivots.
 	inverse []float64
@@ -30,8 +30,16 @@ type blockLU struct {
 	rhs    []float64
 }
 
-func (f *blockLU) upper(t int32) int32 { return int32(f.n) + 2*t }
-func (f *blockLU) lower(t int32) int32 { return int32(f.n) + 2*t + 1 }
+func (f *blockLU) upper(t int32) int32 { return int32(f.n) + t }
+func (f *blockLU) lower(t int32) int32 { return int32(f.n+len(f.row)) + t }
+
+// rightOf are the blocks right of step k's diagonal, and below those below it.
+func (f *blockLU) rightOf(k int) []float64 {
+	return f.data[4*f.upper(f.start[k]) : 4*f.upper(f.start[k+1])]
+}
+func (f *blockLU) below(k int) []float64 {
+	return f.data[4*f.lower(f.start[k]) : 4*f.lower(f.start[k+1])]
+}
 
 // newBlockLU analyses the matrix whose off-diagonal blocks are (i, j) and
 // (j, i) for each edge; edges may repeat.
@@ -97,14 +105,14 @@ func (f *blockLU) factorise() bool {
 		i0, i1, i2, i3 := inv[0], inv[1], inv[2], inv[3]
 		from, to := int(f.start[k]), int(f.start[k+1])
 		m := to - from
-		blocks := data[4*(f.n+2*from) : 4*(f.n+2*to)]
+		right, below := f.rightOf(k), f.below(k)
 		for a := 0; a < m; a++ {
-			l := blocks[8*a+4 : 8*a+8 : 8*a+8]
+			l := below[4*a : 4*a+4 : 4*a+4]
 			l0, l1 := l[0]*i0+l[1]*i2, l[0]*i1+l[1]*i3
 			l2, l3 := l[2]*i0+l[3]*i2, l[2]*i1+l[3]*i3
 			l[0], l[1], l[2], l[3] = l0, l1, l2, l3
 			for b, t := range target[:m] {
-				u := blocks[8*b : 8*b+4 : 8*b+4]
+				u := right[4*b : 4*b+4 : 4*b+4]
 				x := data[4*t : 4*t+4 : 4*t+4]
 				x[0] -= l0*u[0] + l1*u[2]
 				x[1] -= l0*u[1] + l1*u[3]
@@ -135,16 +143,15 @@ func (f *blockLU) solve() {
 
 // forward overwrites rhs with (I + L)⁻¹ of it. Positions whose numbers are still zero cost nothing.
 func (f *blockLU) forward() {
-	data, x := f.data, f.rhs
+	x := f.rhs
 	for k := range f.n {
 		y0, y1 := x[2*k], x[2*k+1]
 		if y0 == 0 && y1 == 0 {
 			continue
 		}
-		from, to := int(f.start[k]), int(f.start[k+1])
-		blocks := data[4*(f.n+2*from) : 4*(f.n+2*to)]
-		for a, r := range f.row[from:to] {
-			l := blocks[8*a+4 : 8*a+8 : 8*a+8]
+		below := f.below(k)
+		for a, r := range f.row[f.start[k]:f.start[k+1]] {
+			l := below[4*a : 4*a+4 : 4*a+4]
 			x[2*r] -= l[0]*y0 + l[1]*y1
 			x[2*r+1] -= l[2]*y0 + l[3]*y1
 		}
@@ -153,13 +160,12 @@ func (f *blockLU) forward() {
 
 // backward overwrites rhs with (D + U)⁻¹ of it.
 func (f *blockLU) backward() {
-	data, x := f.data, f.rhs
+	x := f.rhs
 	for k := f.n - 1; k >= 0; k-- {
 		y0, y1 := x[2*k], x[2*k+1]
-		from, to := int(f.start[k]), int(f.start[k+1])
-		blocks := data[4*(f.n+2*from) : 4*(f.n+2*to)]
-		for b, r := range f.row[from:to] {
-			u := blocks[8*b : 8*b+4 : 8*b+4]
+		right := f.rightOf(k)
+		for b, r := range f.row[f.start[k]:f.start[k+1]] {
+			u := right[4*b : 4*b+4 : 4*b+4]
 			y0 -= u[0]*x[2*r] + u[1]*x[2*r+1]
 			y1 -= u[2]*x[2*r] + u[3]*x[2*r+1]
 		}
@@ -205,10 +211,9 @@ func (f *blockLU) halves(lowerHalves, upperHalves []half, path []int32) {
 		for c := range columns {
 			z[c], z[columns+c] = i[0]*z[c]+i[2]*z[columns+c], i[1]*z[c]+i[3]*z[columns+c]
 		}
-		from, to := int(f.start[k]), int(f.start[k+1])
-		blocks := f.data[4*(f.n+2*from) : 4*(f.n+2*to)]
-		for a, r := range f.row[from:to] {
-			u, l := (*[4]float64)(blocks[8*a:]), (*[4]float64)(blocks[8*a+4:])
+		right, below := f.rightOf(int(k)), f.below(int(k))
+		for a, r := range f.row[f.start[k]:f.start[k+1]] {
+			u, l := (*[4]float64)(right[4*a:]), (*[4]float64)(below[4*a:])
 			x, v := &lowerHalves[r], &upperHalves[r]
 			for c := range columns {
 				x[c] -= l[0]*y[c] + l[1]*y[columns+c]
@@ -245,7 +250,6 @@ const RightHandSides = 4
 // a closure. The other positions are undefined. x has a position's first number of every right-hand side, then the
 // second. Positions whose numbers are still zero cost nothing.
 func (f *blockLU) solveTransposed(x []float64, back []int32) {
-	data := f.data
 	for k := range f.n {
 		y := (*[2 * RightHandSides]float64)(x[2*RightHandSides*k:])
 		if y[0] == 0 && y[1] == 0 && y[2] == 0 && y[3] == 0 && y[4] == 0 && y[5] == 0 && y[6] == 0 && y[7] == 0 {
@@ -255,10 +259,9 @@ func (f *blockLU) solveTransposed(x []float64, back []int32) {
 		a0, a1, a2, a3 := inv[0]*y[0]+inv[2]*y[4], inv[0]*y[1]+inv[2]*y[5], inv[0]*y[2]+inv[2]*y[6], inv[0]*y[3]+inv[2]*y[7]
 		b0, b1, b2, b3 := inv[1]*y[0]+inv[3]*y[4], inv[1]*y[1]+inv[3]*y[5], inv[1]*y[2]+inv[3]*y[6], inv[1]*y[3]+inv[3]*y[7]
 		*y = [2 * RightHandSides]float64{a0, a1, a2, a3, b0, b1, b2, b3}
-		from, to := int(f.start[k]), int(f.start[k+1])
-		blocks := data[4*(f.n+2*from) : 4*(f.n+2*to)]
-		for b, r := range f.row[from:to] {
-			u := (*[4]float64)(blocks[8*b:])
+		right := f.rightOf(k)
+		for b, r := range f.row[f.start[k]:f.start[k+1]] {
+			u := (*[4]float64)(right[4*b:])
 			v := (*[2 * RightHandSides]float64)(x[2*RightHandSides*r:])
 			v[0] -= u[0]*a0 + u[2]*b0
 			v[1] -= u[0]*a1 + u[2]*b1
@@ -274,10 +277,9 @@ func (f *blockLU) solveTransposed(x []float64, back []int32) {
 		k := back[i]
 		y := (*[2 * RightHandSides]float64)(x[2*RightHandSides*k:])
 		a0, a1, a2, a3, b0, b1, b2, b3 := y[0], y[1], y[2], y[3], y[4], y[5], y[6], y[7]
-		from, to := int(f.start[k]), int(f.start[k+1])
-		blocks := data[4*(f.n+2*from) : 4*(f.n+2*to)]
-		for a, r := range f.row[from:to] {
-			l := (*[4]float64)(blocks[8*a+4:])
+		below := f.below(int(k))
+		for a, r := range f.row[f.start[k]:f.start[k+1]] {
+			l := (*[4]float64)(below[4*a:])
 			v := (*[2 * RightHandSides]float64)(x[2*RightHandSides*r:])
 			a0 -= l[0]*v[0] + l[2]*v[4]
 			a1 -= l[0]*v[1] + l[2]*v[5]

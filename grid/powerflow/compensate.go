@@ -11,8 +11,19 @@ import (
 // mismatch. New factors cost more than these steps.
 const (
 	compensatedSteps = 15
-	slowSteps        = 3
+	slowSteps        = 6
 )
+
+// Buses switch from a mismatch of earlySwitch (pu) on, where they are beyond a limit by more than earlyMargin of it. The mismatch
+// is at few buses then, and what the others inject hardly changes any more.
+const (
+	earlySwitch = 1e-2
+	earlyMargin = 1e-2
+)
+
+// negligible is the part of the tolerance below which a mismatch takes part in no step. Most buses of a large network have no
+// larger one after the first step, and a triangular solve passes over them.
+const negligible = 1.0 / 16
 
 // restoreBase restores the base's factors, kinds and injections, and reports whether the input is usable.
 func (o *Outages) restoreBase() bool {
@@ -45,8 +56,8 @@ func (o *Outages) compensate(branch int, start *Attempt, out *Solution) bool {
 	c := o.change(branch)
 	tolerance := cmp.Or(o.opt.Tolerance, DefaultTolerance)
 	if c.n == 0 { // only references lose flow, and no voltage changes
-		s.inject()
-		out.Mismatch, out.MismatchBus = s.mismatch()
+		o.rows.inject(s)
+		out.Mismatch, out.MismatchBus = s.mismatch(0)
 		return o.accept(out, tolerance)
 	}
 	factors, ok := o.newSmall(c)
@@ -57,8 +68,9 @@ func (o *Outages) compensate(branch int, start *Attempt, out *Solution) bool {
 	if start != nil {
 		copy(s.vm, start.Vm)
 		copy(s.va, start.Va)
-		s.evaluate()
-		out.Mismatch, out.MismatchBus = o.responses.mismatch(s)
+		o.rows.start(s)
+		o.rows.inject(s)
+		out.Mismatch, out.MismatchBus = o.mismatch()
 		out.Iterations = start.Steps
 	}
 	return o.iterate(c, factors, start != nil, out)
@@ -69,8 +81,7 @@ func (o *Outages) startBase(out *Solution) {
 	s := o.s
 	copy(s.vm, o.base.Vm)
 	copy(s.va, o.base.Va)
-	copy(s.e, o.e)
-	copy(s.f, o.f)
+	copy(o.rows.v, o.v)
 	*out = Solution{Vm: out.Vm, Va: out.Va, Pg: out.Pg, Qg: out.Qg, AtLimit: out.AtLimit}
 	o.lengths = o.lengths[:0]
 	o.responses.reset()
@@ -99,8 +110,8 @@ func (o *Outages) compensateUnit(unit int, power float64, out *Solution) bool {
 	c := &change{}
 	o.path = o.path[:0]
 	factors, ok := o.responses.follow(o, c)
-	s.inject()
-	out.Mismatch, out.MismatchBus = o.responses.mismatch(s)
+	o.rows.inject(s)
+	out.Mismatch, out.MismatchBus = o.mismatch()
 	return ok && o.iterate(c, factors, true, out)
 }
 
@@ -114,8 +125,12 @@ func (o *Outages) iterate(c *change, factors *smallLU, evaluated bool, out *Solu
 	}
 	steps, slow := 0, 0 // since the last switch
 	for ; ; evaluated = true {
-		if evaluated && out.Mismatch <= small {
-			switched := o.opt.EnforceQ && s.enforce(out)
+		if solved := out.Mismatch <= small; evaluated && (solved || o.opt.EnforceQ && out.Mismatch <= earlySwitch) {
+			margin := reactiveSlack
+			if !solved {
+				margin = max(margin, earlyMargin*out.Mismatch)
+			}
+			switched := o.opt.EnforceQ && s.enforce(out, margin)
 			if !switched && out.Mismatch <= tolerance {
 				out.Status = Converged
 				return true
@@ -124,9 +139,9 @@ func (o *Outages) iterate(c *change, factors *smallLU, evaluated bool, out *Solu
 				if factors, ok = o.responses.follow(o, c); !ok {
 					return false
 				}
-				o.responses.release(s)
-				s.inject()
-				out.Mismatch, out.MismatchBus = o.responses.mismatch(s)
+				o.release()
+				o.rows.inject(s)
+				out.Mismatch, out.MismatchBus = o.mismatch()
 				o.lengths, steps, slow = o.lengths[:0], 0, 0
 			}
 		}
@@ -135,11 +150,9 @@ func (o *Outages) iterate(c *change, factors *smallLU, evaluated bool, out *Solu
 		o.freezeIsland()
 		o.broyden()
 		out.Iterations++
-		scale := s.step()
-		s.rotate(scale)
-		o.addStep(scale)
-		s.inject()
-		if out.Mismatch, out.MismatchBus = o.responses.mismatch(s); !(out.Mismatch < previous/2) {
+		o.addStep(o.rows.move(s))
+		o.rows.inject(s)
+		if out.Mismatch, out.MismatchBus = o.mismatch(); !(out.Mismatch < previous/2) {
 			slow++
 		}
 		if steps++; !(out.Mismatch <= small) && (slow == slowSteps || steps == compensatedSteps) {
@@ -157,7 +170,7 @@ func (o *Outages) accept(out *Solution, tolerance float64) bool {
 	if !o.opt.EnforceQ {
 		return true
 	}
-	return !o.s.enforce(out)
+	return !o.s.enforce(out, reactiveSlack)
 }
 
 // freezeIsland keeps the voltages of an island: with the rows of its live neighbour corrected the rest does not

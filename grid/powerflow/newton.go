@@ -44,7 +44,7 @@ func (s *Solver) Solve(input Input, opt Options, out *Solution) error {
 	s.start(opt.Start)
 	*out = Solution{Vm: out.Vm, Va: out.Va, Pg: out.Pg, Qg: out.Qg, AtLimit: out.AtLimit}
 	out.Status = s.newton(opt, out)
-	for opt.EnforceQ && out.Status == Converged && s.enforce(out) {
+	for opt.EnforceQ && out.Status == Converged && s.enforce(out, reactiveSlack) {
 		out.Status = s.newton(opt, out)
 	}
 	if opt.Context != nil && opt.Context.Err() != nil {
@@ -225,48 +225,26 @@ func (s *Solver) inject() {
 	}
 }
 
-// smallAngle is the largest angle (rad) whose sine and cosine rotate takes from their series. The truncation error
-// is below 3e-18.
-const smallAngle = 0.125
-
-// rotate moves the voltages in rectangular form by a step of that scale. A product by 1 + Δv and by the sine and
-// cosine of a small angle costs a tenth of those of any angle.
-func (s *Solver) rotate(scale float64) {
-	x := s.lu.rhs
-	for k, b := range s.unknown {
-		d := scale * x[2*k]
-		var sin, cos float64
-		if math.Abs(d) <= smallAngle {
-			d2 := d * d
-			sin = d * (1 + d2*(-1.0/6+d2*(1.0/120+d2*(-1.0/5040+d2*(1.0/362880)))))
-			cos = 1 + d2*(-1.0/2+d2*(1.0/24+d2*(-1.0/720+d2*(1.0/40320+d2*(-1.0/3628800)))))
-		} else {
-			sin, cos = math.Sincos(d)
-		}
-		m := 1 + scale*x[2*k+1]
-		e, f := m*s.e[b], m*s.f[b]
-		s.e[b], s.f[b] = e*cos-f*sin, f*cos+e*sin
-	}
-}
-
-// mismatch writes the mismatches as the right-hand side, and returns the largest one beyond rounding and its bus.
-func (s *Solver) mismatch() (worst float64, bus int) {
-	rhs := s.lu.rhs
-	for k, b := range s.unknown {
-		dp, dq := s.ps[b]-s.p[b], s.qs[b]-s.q[b]
-		if s.kind[b] != network.PQ {
-			dq = 0
-		}
-		if s.dead != nil && s.dead[b] {
-			dp, dq = 0, 0
-		}
-		rhs[2*k], rhs[2*k+1] = dp, dq
-		m := max(math.Abs(dp), math.Abs(dq))
-		if m <= s.rounding[b] {
+// mismatch writes the mismatches above a size as the right-hand side, and returns the largest one beyond rounding and its bus.
+func (s *Solver) mismatch(size float64) (worst float64, bus int) {
+	rhs, kind := s.lu.rhs, s.kind[:len(s.position)]
+	ps, qs, p, q := s.ps[:len(kind)], s.qs[:len(kind)], s.p[:len(kind)], s.q[:len(kind)]
+	for b, k := range s.position {
+		if k < 0 {
 			continue
 		}
-		if m > worst || math.IsNaN(m) {
-			worst, bus = m, int(b)
+		dp, dq := ps[b]-p[b], qs[b]-q[b]
+		if kind[b] != network.PQ {
+			dq = 0
+		}
+		x := (*[2]float64)(rhs[2*k:])
+		if math.Abs(dp) <= size && math.Abs(dq) <= size || s.dead != nil && s.dead[b] {
+			*x = [2]float64{}
+			continue
+		}
+		*x = [2]float64{dp, dq}
+		if m := max(math.Abs(dp), math.Abs(dq)); m > worst && m > s.rounding[b] || m != m {
+			worst, bus = m, b
 		}
 	}
 	return worst, bus
@@ -332,7 +310,7 @@ func (s *Solver) newton(opt Options, out *Solution) Status {
 	}
 	for previous := math.Inf(1); ; previous = out.Mismatch {
 		s.evaluate()
-		out.Mismatch, out.MismatchBus = s.mismatch()
+		out.Mismatch, out.MismatchBus = s.mismatch(0)
 		switch {
 		case out.Mismatch <= tol:
 			return Converged
@@ -363,9 +341,8 @@ const (
 	MaxAngleStep     = 1.5
 )
 
-// step adds the solution of the linear system to the voltages, shortened to the longest allowed step, and returns
-// the scale.
-func (s *Solver) step() (scale float64) {
+// stepScale shortens the solution of the linear system to the longest allowed step.
+func (s *Solver) stepScale() float64 {
 	x := s.lu.rhs
 	angle, magnitude := 0.0, 0.0
 	for k := 0; k+1 < len(x); k += 2 {
@@ -376,12 +353,16 @@ func (s *Solver) step() (scale float64) {
 			magnitude = m
 		}
 	}
-	scale = min(1, MaxAngleStep/angle, MaxMagnitudeStep/magnitude)
+	return min(1, MaxAngleStep/angle, MaxMagnitudeStep/magnitude)
+}
+
+// step adds the solution of the linear system to the voltages, shortened where it is too long.
+func (s *Solver) step() {
+	x, scale := s.lu.rhs, s.stepScale()
 	for k, b := range s.unknown {
 		s.va[b] += scale * x[2*k]
 		s.vm[b] += scale * s.vm[b] * x[2*k+1]
 	}
-	return scale
 }
 
 // Reason says in words how the solve ended, with the worst bus.

@@ -26,10 +26,12 @@ type Outages struct {
 	qs      []float64 // of the base, with enforced reactive limits
 
 	data, inverse            []float64 // factors at the base solution
-	e, f, p, q               []float64 // voltages and injections of the base
-	hasBaseFactors           bool      // the solver has the base's factors, kinds and injections
-	lowerHalves, upperHalves []half    // the halves of the inverse base Jacobian at the changed rows, by position
-	path                     []int32   // their positions that are not zero
+	p, q                     []float64 // injections of the base
+	rows                     *rows
+	v                        [][2]float64 // voltages of the base
+	hasBaseFactors           bool         // the solver has the base's factors, kinds and injections
+	lowerHalves, upperHalves []half       // the halves of the inverse base Jacobian at the changed rows, by position
+	path                     []int32      // their positions that are not zero
 	steps                    [][]float64
 	lengths                  []float64 // squared, of these steps
 	responses                *responses
@@ -87,7 +89,9 @@ func (s *Solver) NewOutages(input Input, opt Options, base *Solution) (*Outages,
 	o.atLimit, o.kinds, o.qs = slices.Clone(s.atLimit), slices.Clone(s.kind), slices.Clone(s.qs)
 	o.responses = s.newResponses()
 	o.data, o.inverse = slices.Clone(s.lu.data), slices.Clone(s.lu.inverse)
-	o.e, o.f = slices.Clone(s.e), slices.Clone(s.f)
+	o.rows = s.newRows()
+	o.rows.start(s)
+	o.v = slices.Clone(o.rows.v)
 	o.p, o.q = slices.Clone(s.p), slices.Clone(s.q)
 	o.lowerHalves, o.upperHalves = make([]half, s.lu.n), make([]half, s.lu.n)
 	o.bridges = s.net.Bridges()
@@ -204,8 +208,10 @@ func (o *Outages) branch(branch int, attempt *Attempt, out *Solution) (Outage, e
 		p.gij, p.bij = 0, 0
 		p.gji, p.bji = 0, 0
 	}
+	o.rows.set(s, s.pairOf[branch])
 	defer func() {
 		*p = saved
+		o.rows.set(s, s.pairOf[branch])
 		s.gd[to], s.bd[to] = gt, bt
 		s.gd[from], s.bd[from] = gf, bf
 	}()
@@ -229,7 +235,7 @@ func (o *Outages) branch(branch int, attempt *Attempt, out *Solution) (Outage, e
 		copy(s.va, attempt.Va)
 		s.evaluate()
 		out.Iterations, out.Status = attempt.Steps, IterationLimit
-		if out.Mismatch, out.MismatchBus = s.mismatch(); !(out.Mismatch < Hopeless) {
+		if out.Mismatch, out.MismatchBus = s.mismatch(0); !(out.Mismatch < Hopeless) {
 			out.Status = Diverged
 		}
 		o.finish(out)

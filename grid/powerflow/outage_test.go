@@ -69,7 +69,7 @@ func TestOutagesEqualWholePowerFlows(t *testing.T) {
 			}
 			out := s.NewSolution()
 			compensated, solved, islands := 0, 0, 0
-			switches, units := 0, 0
+			switches, units, steps := 0, 0, 0
 			compare := func(what string, at int, got Outage, whole *network.Network) {
 				t.Helper()
 				w, err := New(whole)
@@ -120,6 +120,7 @@ func TestOutagesEqualWholePowerFlows(t *testing.T) {
 				if got.Compensated {
 					compensated++
 					switches += out.Switches
+					steps += out.Iterations
 				}
 				var islanded []int
 				for _, b := range got.Islanded {
@@ -146,9 +147,12 @@ func TestOutagesEqualWholePowerFlows(t *testing.T) {
 				}
 				compare("unit", g, got, without(t, name, func(c *matpower.Case) { limit(c); c.Gen[row].InService = false }, nil))
 			}
-			t.Logf("%s, limits %s: %d solved, %d of %d branches compensated, %d islands, %d switches, %d of %d units compensated", name, limits, solved, compensated, n.Branches(), islands, switches, units, n.Gens())
+			t.Logf("%s, limits %s: %d solved, %d of %d branches compensated, %d islands, %d switches in %d steps, %d of %d units compensated", name, limits, solved, compensated, n.Branches(), islands, switches, steps, units, n.Gens())
 			if compensated*2 < n.Branches()-islands || 2*units < n.Gens() || limits == "reached" && 2*switches < compensated {
 				t.Errorf("%s, limits %s: %d of %d branches compensated, with %d switches", name, limits, compensated, n.Branches(), switches)
+			}
+			if steps > 11*compensated { // buses switch before a power flow is solved to its end
+				t.Errorf("%s, limits %s: %d steps of %d branches", name, limits, steps, compensated)
 			}
 			// The solver is as it was.
 			again := s.NewSolution()

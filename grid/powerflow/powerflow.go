@@ -243,7 +243,7 @@ func (s *Solver) Clone() *Solver {
 	copy(c.gd, s.gd)
 	copy(c.bd, s.bd)
 	copy(c.rounding, s.rounding)
-	c.warm = false
+	c.warm, c.factorKinds = false, nil
 	c.rightHandSides = make([]float64, len(s.rightHandSides))
 	return &c
 }

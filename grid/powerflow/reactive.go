@@ -10,14 +10,17 @@ const (
 	// reactiveSlack (pu) beyond a limit counts as an excess: well above the error of a solve to 1e-9, well below the
 	// accuracy of any rating.
 	reactiveSlack = 1e-7
+	// voltageSlack is the same for a voltage, pu of one for a pu of the other: the reactive power of a bus moves many
+	// times as much as its voltage.
+	voltageSlack = 1e-1
 	// A bus returns to PV at most maxReleases times in one solve; then it stays at its limit. Two close buses could
 	// switch for ever.
 	maxReleases = 3
 )
 
-// enforce switches buses between PV and PQ after a converged power flow and reports whether any did. A bus at a
-// limit returns to PV when its voltage has passed the set-point, so that the limit no longer binds.
-func (s *Solver) enforce(out *Solution) bool {
+// enforce switches buses between PV and PQ that are beyond a limit by more than the margin, and reports whether any did. A bus
+// at a limit returns to PV when its voltage has passed the set-point, so that the limit no longer binds.
+func (s *Solver) enforce(out *Solution, margin float64) bool {
 	changed := false
 	for _, b := range s.unknown {
 		switch {
@@ -26,14 +29,14 @@ func (s *Solver) enforce(out *Solution) bool {
 		case s.kind[b] == network.PV:
 			q := s.q[b] - s.qs[b] // qs is minus the load
 			switch {
-			case q > s.qhi[b]+reactiveSlack:
+			case q > s.qhi[b]+margin:
 				s.toPQ(int(b), +1, s.qhi[b])
-			case q < s.qlo[b]-reactiveSlack:
+			case q < s.qlo[b]-margin:
 				s.toPQ(int(b), -1, s.qlo[b])
 			default:
 				continue
 			}
-		case s.atLimit[b] != 0 && float64(s.atLimit[b])*(s.vm[b]-s.vset[b]) > reactiveSlack && s.released[b] < maxReleases:
+		case s.atLimit[b] != 0 && float64(s.atLimit[b])*(s.vm[b]-s.vset[b]) > voltageSlack*margin && s.released[b] < maxReleases:
 			limit := s.qhi[b]
 			if s.atLimit[b] < 0 {
 				limit = s.qlo[b]

@@ -1,6 +1,7 @@
 package powerflow
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -18,17 +19,17 @@ type responses struct {
 	rows     [][]entry
 	left     []sparse    // dᵢB⁻¹ for the changes dᵢ of their rows; empty until they are needed
 	right    []sparse    // A⁻¹eⱼ
-	products [][]float64 // of these, by j and i; NaN until they are needed
+	products [][]float64 // of these, by i and j; NaN until they are needed
 	x        []float64   // zeros, two numbers a position
 	visited  []bool      // by position
-	// The buses whose kind is not the base's, and the factors of their part of the matrix.
-	switched []int32
-	factors  dense.LU
-	// response is what a unit at the row of each switched bus does at the branch's rows. inverse is the matrix' inverse
-	// times what a unit at each of the branch's rows does at the switched buses.
-	response [][columns]float64
-	inverse  [columns][]float64
-	y        []float64
+	// The buses whose kind is not the base's, in the order in which they switched, and the factors of their part of the matrix.
+	switched   []int32
+	isSwitched []bool
+	factors    dense.LU
+	// response is what a unit at the row of each switched bus does at the branch's rows, times the upper factor's inverse. effect
+	// is the lower one's inverse times what a unit at each of the branch's rows does at the switched buses.
+	response, effect [columns][]float64
+	y                []float64
 }
 
 // entry is an entry of a row, by its place among the unknowns.
@@ -92,7 +93,7 @@ func (s *Solver) newResponses() *responses {
 		}
 	}
 	n := len(r.buses)
-	r.left, r.right, r.products = make([]sparse, n), make([]sparse, n), make([][]float64, n)
+	r.left, r.right, r.products, r.isSwitched = make([]sparse, n), make([]sparse, n), make([][]float64, n), make([]bool, n)
 	return r
 }
 
@@ -104,9 +105,9 @@ func (r *responses) use(s *Solver, m int32) {
 	r.products[m] = slices.Repeat([]float64{math.NaN()}, len(r.buses))
 	k := s.position[r.buses[m]]
 	r.x[2*k+1] = 1
-	r.right[m] = r.eliminate(s, []int32{k}, func(k int32, l []float64, _ *[4]float64, x, y []float64) {
+	r.right[m] = r.eliminate(s, []int32{k}, s.lu.below, func(k int32, l []float64, _ *[4]float64, x, y []float64) {
 		for a, row := range s.lu.row[s.lu.start[k]:s.lu.start[k+1]] {
-			b := l[8*a+4 : 8*a+8 : 8*a+8]
+			b := l[4*a : 4*a+4 : 4*a+4]
 			y[2*row] -= b[0]*x[0] + b[1]*x[1]
 			y[2*row+1] -= b[2]*x[0] + b[3]*x[1]
 		}
@@ -116,10 +117,10 @@ func (r *responses) use(s *Solver, m int32) {
 		r.x[e.column] = e.value
 		positions = append(positions, e.column/2)
 	}
-	r.left[m] = r.eliminate(s, positions, func(k int32, u []float64, i *[4]float64, x, y []float64) {
+	r.left[m] = r.eliminate(s, positions, s.lu.rightOf, func(k int32, u []float64, i *[4]float64, x, y []float64) {
 		x[0], x[1] = i[0]*x[0]+i[2]*x[1], i[1]*x[0]+i[3]*x[1]
 		for a, row := range s.lu.row[s.lu.start[k]:s.lu.start[k+1]] {
-			b := u[8*a : 8*a+4 : 8*a+4]
+			b := u[4*a : 4*a+4 : 4*a+4]
 			y[2*row] -= b[0]*x[0] + b[2]*x[1]
 			y[2*row+1] -= b[1]*x[0] + b[3]*x[1]
 		}
@@ -128,7 +129,7 @@ func (r *responses) use(s *Solver, m int32) {
 
 // eliminate calls step at all positions on the paths of these to the root. It gets the position's blocks, its inverse
 // pivot and its numbers. The vector is taken out of x.
-func (r *responses) eliminate(s *Solver, positions []int32, step func(k int32, blocks []float64, inverse *[4]float64, x, y []float64)) (v sparse) {
+func (r *responses) eliminate(s *Solver, positions []int32, blocks func(k int) []float64, step func(k int32, blocks []float64, inverse *[4]float64, x, y []float64)) (v sparse) {
 	lu := s.lu
 	for _, k := range positions {
 		for !r.visited[k] {
@@ -142,7 +143,7 @@ func (r *responses) eliminate(s *Solver, positions []int32, step func(k int32, b
 	}
 	slices.Sort(v.positions)
 	for _, k := range v.positions {
-		step(k, lu.data[4*(lu.n+2*int(lu.start[k])):], (*[4]float64)(lu.inverse[4*k:]), r.x[2*k:2*k+2], r.x)
+		step(k, blocks(int(k)), (*[4]float64)(lu.inverse[4*k:]), r.x[2*k:2*k+2], r.x)
 		r.visited[k] = false
 	}
 	for _, k := range v.positions {
@@ -154,7 +155,13 @@ func (r *responses) eliminate(s *Solver, positions []int32, step func(k int32, b
 
 // reset has no switched bus.
 func (r *responses) reset() {
-	r.switched, r.response = r.switched[:0], r.response[:0]
+	for _, m := range r.switched {
+		r.isSwitched[m] = false
+	}
+	r.switched = r.switched[:0]
+	for i := range columns {
+		r.response[i], r.effect[i] = r.response[i][:0], r.effect[i][:0]
+	}
 	r.factors.Resize(0)
 }
 
@@ -162,10 +169,14 @@ func (r *responses) reset() {
 // returns false where that is singular.
 func (r *responses) follow(o *Outages, c *change) (*smallLU, bool) {
 	s := o.s
-	r.switched = r.switched[:0]
+	if slices.ContainsFunc(r.switched, func(m int32) bool { b := r.buses[m]; return s.kind[b] == o.kinds[b] }) {
+		r.reset()
+	}
+	factored := len(r.switched)
 	for m, b := range r.buses {
-		if s.kind[b] != o.kinds[b] {
+		if s.kind[b] != o.kinds[b] && !r.isSwitched[m] {
 			r.use(s, int32(m))
+			r.isSwitched[m] = true
 			r.switched = append(r.switched, int32(m))
 		}
 	}
@@ -175,47 +186,55 @@ func (r *responses) follow(o *Outages, c *change) (*smallLU, bool) {
 		}
 	}
 	n := len(r.switched)
-	for i := range r.inverse {
-		r.inverse[i] = slices.Grow(r.inverse[i][:0], n)[:n]
-	}
-	r.response = r.response[:0]
-	for t, m := range r.switched {
-		var row [columns]float64
-		r.left[m].add(1, r.x)
-		for _, k := range o.path {
-			for i := range columns {
-				row[i] += o.lowerHalves[k][i]*r.x[2*k] + o.lowerHalves[k][columns+i]*r.x[2*k+1]
-			}
-		}
-		r.left[m].clear(r.x)
-		for i, v := range row {
-			r.inverse[i][t] = v
-		}
-		r.right[m].add(1, r.x)
-		r.response = append(r.response, o.branchValues(r.x))
-		for _, i := range r.switched {
-			if x := &r.products[m][i]; math.IsNaN(*x) {
-				*x = r.left[i].times(r.x)
-			}
-		}
-		r.right[m].clear(r.x)
-	}
 	r.factors.Resize(n)
 	for t, m := range r.switched {
-		row := r.factors.Row(t)
-		for j, i := range r.switched {
-			row[j] = r.products[i][m]
-		}
-		row[t]++
-	}
-	r.factors.Factor()
-	remaining := c.inverse
-	for i, v := range r.inverse {
-		r.factors.Solve(v)
-		for t, x := range v {
-			for j, w := range r.response[t] {
-				remaining[j][i] -= w * x
+		row, first, isNew := r.factors.Row(t), factored, t >= factored
+		if isNew {
+			first = 0
+			r.right[m].add(1, r.x)
+			for i, v := range o.branchValues(r.x) {
+				r.response[i] = append(r.response[i], v)
 			}
+			r.right[m].clear(r.x)
+			r.left[m].add(1, r.x)
+			var effect [columns]float64
+			for _, k := range o.path {
+				for i := range columns {
+					effect[i] += o.lowerHalves[k][i]*r.x[2*k] + o.lowerHalves[k][columns+i]*r.x[2*k+1]
+				}
+			}
+			for i, v := range effect {
+				r.effect[i] = append(r.effect[i], v)
+			}
+		}
+		products, isSpread := r.products[m], isNew
+		for j := first; j < n; j++ {
+			i := r.switched[j]
+			if products[i] != products[i] {
+				if !isSpread {
+					r.left[m].add(1, r.x)
+					isSpread = true
+				}
+				products[i] = r.right[i].times(r.x)
+			}
+			row[j] = products[i]
+		}
+		if isSpread {
+			r.left[m].clear(r.x)
+		}
+		if isNew {
+			row[t]++
+		}
+	}
+	r.factors.Factor(factored)
+	for i := range columns {
+		r.factors.UpperTransposed(r.response[i], factored)
+		r.factors.Lower(r.effect[i], factored)
+	}
+	remaining := c.inverse
+	for j, response := range r.response {
+		for i, effect := range r.effect {
+			remaining[j][i] -= dot(response, effect)
 		}
 	}
 	return c.factor(&remaining)
@@ -235,28 +254,30 @@ func (r *responses) solve(x []float64, u *[columns]float64) {
 	for _, m := range r.switched {
 		r.y = append(r.y, r.left[m].times(x))
 	}
-	r.factors.Solve(r.y)
-	for t, y := range r.y {
-		for i, w := range r.response[t] {
-			u[i] -= w * y
-		}
+	r.factors.Lower(r.y, 0)
+	for i, response := range r.response {
+		u[i] -= dot(response, r.y)
 	}
 }
 
 // take ends it with the solution y for the branch's rows. It takes the switched rows' part out of x.
 func (r *responses) take(x []float64, y *[columns]float64) {
-	for t, m := range r.switched {
-		v := r.y[t]
-		for i := range columns {
-			v -= r.inverse[i][t] * y[i]
+	for i, effect := range r.effect {
+		for t, v := range effect {
+			r.y[t] -= v * y[i]
 		}
-		r.right[m].add(-v, x)
+	}
+	r.factors.Upper(r.y)
+	for t, m := range r.switched {
+		r.right[m].add(-r.y[t], x)
 	}
 }
 
-// mismatch is that of the solver with the distance of the voltages that switched to their set-points.
-func (r *responses) mismatch(s *Solver) (worst float64, bus int) {
-	worst, bus = s.mismatch()
+// mismatch is that of the solver, without what no step is taken for, with the distance of the voltages that switched to their
+// set-points.
+func (o *Outages) mismatch() (worst float64, bus int) {
+	s, r := o.s, o.responses
+	worst, bus = s.mismatch(negligible * cmp.Or(o.opt.Tolerance, DefaultTolerance))
 	for _, m := range r.switched {
 		if b := r.buses[m]; s.kind[b] == network.PV {
 			d := s.vset[b]/s.vm[b] - 1
@@ -270,11 +291,12 @@ func (r *responses) mismatch(s *Solver) (worst float64, bus int) {
 }
 
 // release puts the voltages of buses that have returned to their set-points in the rectangular ones.
-func (r *responses) release(s *Solver) {
-	for _, b := range r.buses {
+func (o *Outages) release() {
+	s := o.s
+	for _, b := range o.responses.buses {
 		if s.released[b] > 0 && s.kind[b] == network.PV {
 			sin, cos := math.Sincos(s.va[b])
-			s.e[b], s.f[b] = s.vm[b]*cos, s.vm[b]*sin
+			o.rows.v[b] = [2]float64{s.vm[b] * cos, s.vm[b] * sin}
 		}
 	}
 }

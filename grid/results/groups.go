@@ -1,6 +1,7 @@
 package results
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -10,8 +11,8 @@ import (
 
 	"github.com/gpc-engine/gpc/grid/matpower"
 	"github.com/gpc-engine/gpc/grid/network"
-	"github.com/gpc-engine/gpc/grid/powerflow"
 	"github.com/gpc-engine/gpc/grid/secure"
+	"github.com/gpc-engine/gpc/internal/simd/parallel"
 )
 
 // Group is several elements that go out of service together. A busbar takes what is connected to it along, and its load.
@@ -104,67 +105,69 @@ type limitKey struct {
 func keyOf(l Limit) limitKey { return limitKey{l.Kind, l.End, l.Bus, l.Gen, l.Branch} }
 
 // solveGroups solves the power flow without each group, of a network made of what is left, from the base.
-func (y *securityRun) solveGroups(ctx context.Context, c *matpower.Case, opt powerflow.Options, emergency, band float64, groups []Group) error {
-	wide := func(n *network.Network) *network.Network {
-		copied := *n
-		copied.Rate, copied.VMin, copied.VMax = slices.Clone(n.Rate), slices.Clone(n.VMin), slices.Clone(n.VMax)
-		for k := range copied.Rate {
-			copied.Rate[k] *= emergency
-		}
-		for b := range copied.VMin {
-			copied.VMin[b] -= band
-			copied.VMax[b] += band
-		}
-		return &copied
+func (y *securityRun) solveGroups(ctx context.Context) error {
+	if len(y.groups) == 0 {
+		return nil
 	}
 	excesses := map[limitKey]float64{}
-	for _, v := range NewPoint(wide(y.n), y.base.Vm, y.base.Va, y.base.Pg, y.base.Qg).Broken() {
+	for _, v := range NewPoint(y.widened(y.n), y.base.Vm, y.base.Va, y.base.Pg, y.base.Qg).Broken() {
 		excesses[keyOf(v.Limit)] = v.Excess
 	}
-	for i, g := range groups {
-		if err := ctx.Err(); err != nil {
-			return err
+	errs := make([]error, len(y.groups))
+	parallel.Each(max(1, y.opt.Threads), len(y.groups), func(_, i int) {
+		if errs[i] = ctx.Err(); errs[i] == nil {
+			y.out.Outages[len(y.list)+i], errs[i] = y.group(i, excesses)
+			y.reportProgress()
 		}
-		r := AfterOutage{Outage: Outage{Kind: "group", Row: i + 1, Label: g.Label}, Islanded: []int{}, References: []int{}, Violations: []Broken{}}
-		rest := y.remaining(c, g, &r)
-		n, err := network.New(rest)
-		if err != nil {
-			r.Reason = err.Error()
-			y.out.Outages = append(y.out.Outages, r)
-			continue
-		}
-		carryAdmittances(n, y.n)
-		n = wide(n)
-		for _, m := range n.MovedReferences {
-			r.References = append(r.References, n.BusID[m.To])
-		}
-		flow, _, err := Flow(n, FlowProblem{Options: opt, Vm: n.Vm0, Va: n.Va0})
-		if err != nil {
-			return err
-		}
-		r.Converged, r.Iterations = flow.Converged, flow.Iterations
-		if !r.Converged {
-			r.Reason = flow.Reason
-			y.out.Outages = append(y.out.Outages, r)
-			continue
-		}
-		worst := 0.0
-		for _, v := range flow.Violations {
-			severity := v.Excess / max(math.Abs(v.Bound), 1)
-			more := minViolation
-			if v.Unit == "pu" {
-				severity = voltageSeverity * v.Excess
-			} else if more *= n.BaseMVA; v.Gen > 0 && excesses[keyOf(v.Limit)] > 0 {
-				more = minUnitChange * math.Abs(v.Bound)
-			}
-			if v.Excess > excesses[keyOf(v.Limit)]+more {
-				r.Violations, worst = append(r.Violations, v), max(worst, severity)
-			}
-		}
-		r.Severity = &worst
-		y.out.Outages = append(y.out.Outages, r)
+	})
+	return cmp.Or(errs...)
+}
+
+// widened is a network with the limits after an outage.
+func (y *securityRun) widened(n *network.Network) *network.Network {
+	copied, l := *n, limitsAfter(n, y.opt.Emergency, y.opt.Band)
+	copied.Rate, copied.VMin, copied.VMax = l.rate, l.vmin, l.vmax
+	return &copied
+}
+
+// group solves one group, of which only what exceeds the excesses of the base counts.
+func (y *securityRun) group(i int, excesses map[limitKey]float64) (AfterOutage, error) {
+	g := y.groups[i]
+	r := AfterOutage{Outage: Outage{Kind: "group", Row: y.first + i + 1, Label: g.Label}, Islanded: []int{}, References: []int{}, Violations: []Broken{}}
+	n, err := network.New(y.remaining(y.opt.Case, g, &r))
+	if err != nil {
+		r.Reason = err.Error()
+		return r, nil
 	}
-	return nil
+	carryAdmittances(n, y.n)
+	n = y.widened(n)
+	for _, m := range n.MovedReferences {
+		r.References = append(r.References, n.BusID[m.To])
+	}
+	flow, _, err := Flow(n, FlowProblem{Options: y.flow, Vm: n.Vm0, Va: n.Va0})
+	if err != nil {
+		return r, err
+	}
+	r.Converged, r.Iterations = flow.Converged, flow.Iterations
+	if !r.Converged {
+		r.Reason = flow.Reason
+		return r, nil
+	}
+	worst := 0.0
+	for _, v := range flow.Violations {
+		severity := v.Excess / max(math.Abs(v.Bound), 1)
+		more := minViolation
+		if v.Unit == "pu" {
+			severity = voltageSeverity * v.Excess
+		} else if more *= n.BaseMVA; v.Gen > 0 && excesses[keyOf(v.Limit)] > 0 {
+			more = minUnitChange * math.Abs(v.Bound)
+		}
+		if v.Excess > excesses[keyOf(v.Limit)]+more {
+			r.Violations, worst = append(r.Violations, v), max(worst, severity)
+		}
+	}
+	r.Severity = &worst
+	return r, nil
 }
 
 // remaining is the case at the base without a group. Parts that are left without a reference get the bus with the most PMAX.

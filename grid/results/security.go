@@ -79,6 +79,7 @@ type SecurityOptions struct {
 	Case          *matpower.Case
 	Participation []float64
 	Threads       int
+	Record        *Record // nil: nothing is kept
 	// Progress, if not nil, is called after outages with the number finished, by one goroutine at a time.
 	Progress func(done, total int)
 }
@@ -125,28 +126,34 @@ func After(ctx context.Context, n *network.Network, pr FlowProblem, opt Security
 	if !base.Converged() {
 		return nil, NoBaseError{s.Reason(base)}
 	}
-	out := &Security{Case: n.Name, EnforceQ: pr.EnforceQ, Emergency: opt.Emergency, Band: opt.Band, Violations: brokenBefore(n, base), Outages: make([]AfterOutage, len(list))}
-	y := &securityRun{n: n, input: input, limits: limitsAfter(n, opt.Emergency, opt.Band), out: out, list: list, progress: opt.Progress}
+	y := &securityRun{n: n, s: s, input: input, limits: limitsAfter(n, opt.Emergency, opt.Band), base: base, opt: opt, flow: pr.Options, list: list, groups: opt.Groups, progress: opt.Progress}
 	w := newSecurityWatch(n, y.limits)
-	y.base, y.before = base, make([]float64, w.count())
+	y.before = make([]float64, w.count())
 	w.measure(base.Vm, base.Va, base.Pg, base.Qg, nil, y.before)
+	y.out = &Security{Case: n.Name, EnforceQ: pr.EnforceQ, Emergency: opt.Emergency, Band: opt.Band, Violations: brokenBefore(n, base), Outages: []AfterOutage{}, Base: base}
+	if err := y.parts(ctx, w); err != nil {
+		return nil, err
+	}
+	w.measure(base.Vm, base.Va, base.Pg, base.Qg, nil, y.before)
+	y.out.Elements = y.elements(w)
+	y.out.WallMS = float64(time.Since(start)) / 1e6
+	y.out.rank()
+	return y.out, nil
+}
+
+// solveAll solves every outage of the run.
+func (y *securityRun) solveAll(ctx context.Context, w *securityWatch) (err error) {
+	y.out.Outages = make([]AfterOutage, len(y.list)+len(y.groups))
 	flows := y.indices()
-	if opt.ShareMissing {
-		if flows, err = y.shareOutages(ctx, opt, base, w); err != nil {
-			return nil, err
+	if y.opt.ShareMissing {
+		if flows, err = y.shareOutages(ctx, y.opt, y.base, w); err != nil {
+			return err
 		}
 	}
-	if err := y.solve(ctx, s, pr.Options, opt.Threads, w, flows); err != nil {
-		return nil, err
+	if err := y.solve(ctx, y.s, y.flow, y.opt.Threads, w, flows); err != nil {
+		return err
 	}
-	w.measure(base.Vm, base.Va, base.Pg, base.Qg, nil, y.before)
-	out.Elements, out.Base = y.elements(w), base
-	if err := y.solveGroups(ctx, opt.Case, pr.Options, opt.Emergency, opt.Band, opt.Groups); err != nil {
-		return nil, err
-	}
-	out.WallMS = float64(time.Since(start)) / 1e6
-	out.rank()
-	return out, nil
+	return y.solveGroups(ctx)
 }
 
 // brokenBefore lists the limits that the base violates.
@@ -231,12 +238,17 @@ func (y *securityRun) solve(ctx context.Context, s *powerflow.Solver, opt powerf
 // securityRun is the analysis of one network's outages.
 type securityRun struct {
 	n      *network.Network
+	s      *powerflow.Solver
 	input  powerflow.Input
 	limits limits
 	base   *powerflow.Solution
 	before []float64 // by how much the base breaks each limit after an outage
+	opt    SecurityOptions
+	flow   powerflow.Options
 	out    *Security
 	list   []secure.Outage
+	groups []Group
+	first  int // number of the first group
 
 	mu       sync.Mutex // of finished and the watch of all parts
 	finished int
@@ -251,7 +263,7 @@ func (y *securityRun) reportProgress() {
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	y.finished++
-	y.progress(y.finished, len(y.list))
+	y.progress(y.finished, len(y.list)+len(y.groups))
 }
 
 // finish counts an outage.

@@ -63,7 +63,8 @@ func (w *securityWatch) measure(vm, va, pg, qg []float64, dark []int, excess []f
 		excess[b], excess[nb+b] = w.limits.vmin[b]-v, v-w.limits.vmax[b]
 	}
 	for k, rate := range w.limits.rate {
-		excess[2*nb+k], excess[2*nb+nl+k] = math.Hypot(f.Pf[k], f.Qf[k])-rate, math.Hypot(f.Pt[k], f.Qt[k])-rate
+		excess[2*nb+k] = math.Sqrt(f.Pf[k]*f.Pf[k]+f.Qf[k]*f.Qf[k]) - rate
+		excess[2*nb+nl+k] = math.Sqrt(f.Pt[k]*f.Pt[k]+f.Qt[k]*f.Qt[k]) - rate
 	}
 	if k := w.out.Branch; k >= 0 {
 		excess[2*nb+k], excess[2*nb+nl+k] = lowest, lowest

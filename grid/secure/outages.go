@@ -146,8 +146,8 @@ func EachLine(name string, r io.Reader, visit func(line string) error) error {
 // service, from 0.
 func inService(kind, row string, rows []int) (int, error) {
 	number, err := strconv.Atoi(row)
-	index := slices.Index(rows, number-1)
-	if err != nil || index < 0 {
+	index, ok := slices.BinarySearch(rows, number-1)
+	if err != nil || !ok {
 		return 0, fmt.Errorf("no %s in service is row %s of its table", kind, row)
 	}
 	return index, nil

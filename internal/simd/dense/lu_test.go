@@ -19,8 +19,33 @@ func TestLU(t *testing.T) {
 				a[i*n+i] += 3 * math.Sqrt(float64(n))
 				copy(f.Row(i), a[i*n:(i+1)*n])
 			}
-			f.Factor()
-			b := slices.Clone(x)
+			f.Factor(0)
+			grown := LU{}
+			for _, size := range []int{n / 3, min(n, n/3+1), n} { // the same bits
+				before := grown.n
+				grown.Resize(size)
+				for i := range size {
+					copy(grown.Row(i)[before*bit(i < before):], a[i*n+before*bit(i < before):i*n+size])
+				}
+				grown.Factor(before)
+			}
+			for i := range n {
+				if !slices.Equal(grown.Row(i), f.Row(i)) {
+					t.Fatalf("%d rows: row %d of factors that grew is another one", n, i)
+				}
+			}
+			b, c := slices.Clone(x), normal(rng, n)
+			y, z := slices.Clone(x), slices.Clone(c)
+			for _, written := range []int{n / 2, n} { // in two parts
+				half := LU{}
+				half.Resize(written)
+				for i := range written {
+					copy(half.Row(i), f.Row(i))
+				}
+				copy(half.inverse, f.inverse)
+				half.Lower(y[:written], n/2*bit(written == n))
+				half.UpperTransposed(z[:written], n/2*bit(written == n))
+			}
 			f.Solve(x)
 			for i := range n {
 				sum := 0.0
@@ -31,10 +56,20 @@ func TestLU(t *testing.T) {
 					t.Errorf("%d rows: row %d of the solution is off by %g", n, i, off)
 				}
 			}
+			if off := dot(c, x) - dot(z, y); !(math.Abs(off) < 1e-11*float64(n+1)) {
+				t.Errorf("%d rows: a product with the solution is off by %g in halves", n, off)
+			}
 			if other, ok := first[n]; ok && !slices.Equal(other, x) {
 				t.Errorf("%d rows: another solution than with other instructions", n)
 			}
 			first[n] = x
 		}
 	})
+}
+
+func bit(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }

@@ -1,0 +1,104 @@
+package powerflow
+
+import "math"
+
+// rows are the rows of the bus admittance matrix without its diagonal, and voltages in rectangular form. Injections from the
+// currents read each row once and write two numbers.
+type rows struct {
+	first []int32 // by bus, of the entries
+	entry []admittance
+	// of are the entries of each pair, in the row of its i and in that of its j.
+	of [][2]int32
+	v  [][2]float64 // by bus: real and imaginary part
+}
+
+// admittance is an entry, in the column of a bus.
+type admittance struct {
+	column int32
+	g, b   float64
+}
+
+func (s *Solver) newRows() *rows {
+	buses := s.net.Buses()
+	y := &rows{first: make([]int32, buses+1), entry: make([]admittance, 2*len(s.pairs)), of: make([][2]int32, len(s.pairs)), v: make([][2]float64, buses)}
+	for _, p := range s.pairs {
+		y.first[p.i+1]++
+		y.first[p.j+1]++
+	}
+	for b := range buses {
+		y.first[b+1] += y.first[b]
+	}
+	next := append([]int32(nil), y.first...)
+	for k, p := range s.pairs {
+		y.of[k] = [2]int32{next[p.i], next[p.j]}
+		next[p.i]++
+		next[p.j]++
+		y.set(s, int32(k))
+	}
+	return y
+}
+
+// set takes the admittances of a pair.
+func (y *rows) set(s *Solver, pair int32) {
+	p, of := &s.pairs[pair], y.of[pair]
+	y.entry[of[0]], y.entry[of[1]] = admittance{p.j, p.gij, p.bij}, admittance{p.i, p.gji, p.bji}
+}
+
+// start takes the solver's voltages.
+func (y *rows) start(s *Solver) {
+	for b, vm := range s.vm {
+		sin, cos := math.Sincos(s.va[b])
+		y.v[b] = [2]float64{vm * cos, vm * sin}
+	}
+}
+
+// inject computes the solver's injections at the voltages.
+func (y *rows) inject(s *Solver) {
+	vm, voltages, first := s.vm, y.v[:len(s.vm)], y.first[:len(s.vm)+1]
+	p, q, gd, bd := s.p[:len(vm)], s.q[:len(vm)], s.gd[:len(vm)], s.bd[:len(vm)]
+	for b := range vm {
+		re, im := 0.0, 0.0
+		entries := y.entry[first[b]:first[b+1]]
+		for i := range entries {
+			a := &entries[i]
+			v := &voltages[a.column]
+			re += a.g*v[0] - a.b*v[1]
+			im += a.g*v[1] + a.b*v[0]
+		}
+		v, vm2 := &voltages[b], vm[b]*vm[b]
+		p[b], q[b] = vm2*gd[b]+(v[0]*re+v[1]*im), v[1]*re-v[0]*im-vm2*bd[b]
+	}
+}
+
+// smallAngle is the largest angle (rad) whose sine and cosine move takes from their series. The truncation error
+// is below 3e-18.
+const smallAngle = 0.125
+
+// move is the solver's step, of the voltages in rectangular form too. A product by 1 + Δv and by the sine and cosine of a small angle costs a
+// tenth of those of any angle.
+func (y *rows) move(s *Solver) (scale float64) {
+	rhs, voltages := s.lu.rhs, y.v[:len(s.position)]
+	vm, va := s.vm[:len(voltages)], s.va[:len(voltages)]
+	scale = s.stepScale()
+	for b, k := range s.position {
+		if k < 0 {
+			continue
+		}
+		x := (*[2]float64)(rhs[2*k:])
+		d, dv := scale*x[0], scale*x[1]
+		va[b] += d
+		vm[b] += vm[b] * dv
+		var sin, cos float64
+		if math.Abs(d) <= smallAngle {
+			d2 := d * d
+			sin = d * (1 + d2*(-1.0/6+d2*(1.0/120+d2*(-1.0/5040+d2*(1.0/362880)))))
+			cos = 1 + d2*(-1.0/2+d2*(1.0/24+d2*(-1.0/720+d2*(1.0/40320+d2*(-1.0/3628800)))))
+		} else {
+			sin, cos = math.Sincos(d)
+		}
+		v := &voltages[b]
+		e, f := (1+dv)*v[0], (1+dv)*v[1]
+		v[0], v[1] = e*cos-f*sin, f*cos+e*sin
+	}
+	return scale
+}

@@ -1,0 +1,137 @@
+package results
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/gpc-engine/gpc/internal/durable"
+)
+
+// Record is a folder that keeps the results of outages, of consecutive ones in a file each. What it has is not solved again. Of
+// Count processes, this one solves every Count-th part, from Index on; its results are of these. Count 0 is all.
+type Record struct {
+	Folder, Build string
+	Index, Count  int
+}
+
+// outagesPerPart are the outages of a file of a record: what an interruption may lose.
+const outagesPerPart = 1024
+
+// maxPart is the size of a part's file at most.
+const maxPart = 1 << 30
+
+// recordedPart is a part of a list of outages.
+type recordedPart struct {
+	Key      string        `json:"key"` // of what the results depend on
+	SolvedBy SolvedBy      `json:"solved_by"`
+	Outages  []AfterOutage `json:"outages"`
+	Excess   []byte        `json:"excess"` // of each limit the largest after any of these outages, then its number among them
+	durable.Seal
+}
+
+// parts solves the outages, or takes them from the record.
+func (y *securityRun) parts(ctx context.Context, w *securityWatch) error {
+	record := y.opt.Record
+	if record == nil {
+		return y.solveAll(ctx, w)
+	}
+	if err := os.MkdirAll(record.Folder, 0o755); err != nil {
+		return err
+	}
+	path := func(k int) string { return filepath.Join(record.Folder, fmt.Sprintf("outages-%06d.json", k)) }
+	key, all, remaining, finished := y.key(), len(y.list)+len(y.groups), 0, 0
+	var parts []int
+	for k := record.Index; k*outagesPerPart < all; k += max(1, record.Count) {
+		parts = append(parts, k)
+		if _, err := os.Stat(path(k)); err != nil {
+			remaining += min(outagesPerPart, all-k*outagesPerPart)
+		}
+	}
+	for _, k := range parts {
+		path := path(k)
+		p := &recordedPart{}
+		err := durable.ReadSealed(path, p, maxPart)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			if p, err = y.solvePart(ctx, k*outagesPerPart, finished, remaining); err != nil {
+				return err
+			}
+			p.Key = key
+			if err := durable.WriteSealed(path, p); err != nil {
+				return err
+			}
+			if finished += len(p.Outages); y.progress != nil {
+				y.progress(finished, remaining)
+			}
+		case err != nil:
+			return durable.Refusef("%w", err)
+		case p.Key != key:
+			return durable.Refusef("%s has outages of another network, list, options or build: name another folder", path)
+		}
+		excess, number := make([]float64, w.count()), make([]int32, w.count())
+		if n, err := binary.Decode(p.Excess, binary.LittleEndian, excess); err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		} else if _, err := binary.Decode(p.Excess[n:], binary.LittleEndian, number); err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+		w.keep(excess, func(limit int) int { return k*outagesPerPart + int(number[limit]) })
+		y.out.Outages = append(y.out.Outages, p.Outages...)
+		y.out.SolvedBy.add(p.SolvedBy)
+	}
+	return nil
+}
+
+// solvePart solves the outages of a part.
+func (y *securityRun) solvePart(ctx context.Context, first, finished, total int) (*recordedPart, error) {
+	end, listed := min(first+outagesPerPart, len(y.list)+len(y.groups)), len(y.list)
+	run := &securityRun{n: y.n, s: y.s, input: y.input, limits: y.limits, base: y.base, before: y.before, opt: y.opt, flow: y.flow, out: &Security{},
+		list: y.list[min(first, listed):min(end, listed)], groups: y.groups[max(first-listed, 0):max(end-listed, 0)], first: max(first-listed, 0)}
+	if y.progress != nil {
+		run.progress = func(n, _ int) {
+			if finished+n < total { // the last is when it is kept
+				y.progress(finished+n, total)
+			}
+		}
+	}
+	w := newSecurityWatch(y.n, y.limits)
+	if err := run.solveAll(ctx, w); err != nil {
+		return nil, err
+	}
+	number := make([]int32, len(w.outage))
+	for i, k := range w.outage {
+		number[i] = int32(k)
+	}
+	var excess bytes.Buffer
+	for _, v := range []any{w.extreme, number} {
+		if err := binary.Write(&excess, binary.LittleEndian, v); err != nil {
+			return nil, err
+		}
+	}
+	return &recordedPart{SolvedBy: run.out.SolvedBy, Outages: run.out.Outages, Excess: excess.Bytes()}, nil
+}
+
+// key is the hash of what the outages' results depend on.
+func (y *securityRun) key() string {
+	h, opt := sha256.New(), y.flow
+	opt.Context, opt.Slack = nil, nil
+	fmt.Fprintf(h, "%s %v %v %v %v %v %v", y.opt.Record.Build, opt, y.opt.ShareMissing, y.opt.Participation, y.list, y.groups, y.n.From)
+	parts := y.n.Admittance.Parts()
+	for _, v := range slices.Concat([][]float64{y.base.Vm, y.base.Va, y.base.Pg, y.base.Qg, y.input.Pd, y.input.Qd, y.limits.vmin, y.limits.vmax, y.limits.rate, y.n.QMin, y.n.QMax}, parts[:]) {
+		fmt.Fprintf(h, "%x ", v)
+	}
+	return durable.Sum([32]byte(h.Sum(nil)))
+}
+
+func (c *SolvedBy) add(other SolvedBy) {
+	c.Lanes += other.Lanes
+	c.BaseFactors += other.BaseFactors
+	c.OwnFactors += other.OwnFactors
+}

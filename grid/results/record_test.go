@@ -1,0 +1,85 @@
+package results
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/gpc-engine/gpc/grid/network"
+	"github.com/gpc-engine/gpc/grid/networktest"
+	"github.com/gpc-engine/gpc/grid/powerflow"
+	"github.com/gpc-engine/gpc/grid/secure"
+	"github.com/gpc-engine/gpc/internal/testing/require"
+)
+
+// A record that shards and interrupted runs have written gives the bytes of one run without any. What it has is not solved
+// again, and of another list it is refused.
+func TestARecordIsTheWhole(t *testing.T) {
+	c := networktest.Case(t, "case_ieee30")
+	n := require.Get(network.New(c))(t)
+	list, _ := secure.Named(n, "all")
+	lines, labels := &strings.Builder{}, 0
+	for i := range n.Branches() {
+		for j := range i {
+			fmt.Fprintf(lines, "branch %d, branch %d\n", n.BranchRow[j]+1, n.BranchRow[i]+1)
+			labels++
+		}
+	}
+	for g := range n.Gens() {
+		for k := range n.Branches() {
+			for j := range k {
+				fmt.Fprintf(lines, "%d %d %d: unit %d, branch %d, branch %d\n", g, j, k, n.GenRow[g]+1, n.BranchRow[j]+1, n.BranchRow[k]+1)
+				labels++
+			}
+		}
+		if labels > 2*outagesPerPart {
+			break
+		}
+	}
+	_, groups, err := ReadOutages(n, "pairs", strings.NewReader(lines.String()))
+	require.OK(t, err)
+	after := func(ctx context.Context, r *Record, progress func(done, total int)) (string, error) {
+		opt := SecurityOptions{Emergency: 1.2, Threads: 2, Groups: groups, Case: c, Record: r, Progress: progress}
+		got, err := After(ctx, n, FlowProblem{Options: powerflow.Options{EnforceQ: true}}, opt, list)
+		if err != nil {
+			return "", err
+		}
+		got.WallMS = 0
+		return string(require.Get(json.Marshal(got))(t)), nil
+	}
+	whole := require.Get(after(t.Context(), nil, nil))(t)
+	folder := t.TempDir()
+	ctx, stop := context.WithCancel(t.Context())
+	if _, err := after(ctx, &Record{Folder: folder, Index: 1, Count: 2}, func(done, total int) {
+		if done == 10 {
+			stop()
+		}
+	}); err == nil {
+		t.Error("a run that was interrupted has no error")
+	}
+	for i := range 2 {
+		if part := require.Get(after(t.Context(), &Record{Folder: folder, Index: i, Count: 2}, nil))(t); len(part) >= len(whole) {
+			t.Errorf("shard %d has %d bytes, the whole %d", i, len(part), len(whole))
+		}
+	}
+	files := require.Get(filepath.Glob(filepath.Join(folder, "*")))(t)
+	if want := (len(list) + len(groups) + outagesPerPart - 1) / outagesPerPart; len(files) != want || want < 3 {
+		t.Fatalf("%d files of %d parts", len(files), want)
+	}
+	before := require.Get(os.Stat(files[0]))(t)
+	calls := 0
+	if joined := require.Get(after(t.Context(), &Record{Folder: folder}, func(int, int) { calls++ }))(t); joined != whole {
+		t.Error("the joined shards differ from one run")
+	}
+	if again := require.Get(os.Stat(files[0]))(t); calls != 0 || again.ModTime() != before.ModTime() {
+		t.Errorf("a whole record was solved again: %d calls of progress", calls)
+	}
+	list = list[1:]
+	if _, err := after(t.Context(), &Record{Folder: folder}, nil); err == nil || !strings.Contains(err.Error(), "another network, list, options or build") {
+		t.Errorf("a record of another list: %v", err)
+	}
+}
