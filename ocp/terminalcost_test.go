@@ -301,3 +301,30 @@ func TestSteadyStateAtTheRimOfARange(t *testing.T) {
 		t.Errorf("it rests at %+v", l)
 	}
 }
+
+// A steady state is a minimum where the Hessian is positive definite along the equation alone, however large it is off it, and
+// in whatever units the objective is.
+func TestConvexityIsAlongTheEquations(t *testing.T) {
+	for _, c := range []struct {
+		h        [3]float64 // xx, xy, yy
+		equation [2]float64
+		want     bool
+	}{
+		{[3]float64{1, 0, 2}, [2]float64{0, 1}, true},
+		{[3]float64{1, 0, -2}, [2]float64{0, 1}, true},
+		{[3]float64{1, 0, -2}, [2]float64{1, 0}, false},
+		{[3]float64{-2, 0, 1}, [2]float64{1, 0}, true},
+		{[3]float64{-2, 0, 1}, [2]float64{0, 1}, false},
+		{[3]float64{0, 3, 0}, [2]float64{1, -1}, true}, // 2 x y along x = y
+		{[3]float64{0, 3, 0}, [2]float64{1, 1}, false},
+	} {
+		for _, scale := range []float64{1, 1e3, 1e6, 1e9} {
+			const n, k = 2, 3
+			r := &steadyStateSolver{q: &program{next: []float64{1 + c.equation[0], c.equation[1]}}, n: n, m: 1, kkt: make([]float64, k*k)}
+			r.kkt[0], r.kkt[k], r.kkt[k+1] = scale*c.h[0], scale*c.h[1], scale*c.h[2]
+			if got := r.isConvex(n, k); got != c.want && (scale == 1 || c.h[1] == 0) {
+				t.Errorf("Hessian %v times %g along %v: %v", c.h, scale, c.equation, got)
+			}
+		}
+	}
+}
