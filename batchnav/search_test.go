@@ -321,3 +321,18 @@ func TestSearchRefusesWhatItCannot(t *testing.T) {
 		}
 	}
 }
+
+// A search whose time is over has made one round: what it found is no dearer than the policy's plan.
+func TestASearchMakesOneRoundWhateverItsTime(t *testing.T) {
+	p := finite{testdomain.NewCart(cartSteps)}
+	o := SearchOptions{Candidates: 256, TimeLimit: 1}
+	n := searcher(t, ref.New(), p, o)
+	for _, s := range [][]float64{{-1, 0.4}, {0.5, -0.3}} {
+		n.Reset()
+		require.Get(n.Decide(s, []float64{0}, simplex(0.4)))(t)
+		best, round := n.batch.loops[0].memory.Best(), n.batch.search.round
+		if best == nil || best.Number >= round || round >= o.Candidates {
+			t.Errorf("at %v the best of a round of %d is %+v", s, round, best)
+		}
+	}
+}
