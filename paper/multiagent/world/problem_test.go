@@ -267,6 +267,53 @@ func TestFallbackBrakesWithinEachRobotsLimits(t *testing.T) {
 	}
 }
 
+// A projected or admitted action is within each robot's limits about its own action before, and as near as these allow: what is within
+// stays as it is. Robots that are not there have none. The projection says whether the next positions keep every margin.
+func TestActionsAreMovedIntoEachRobotsLimits(t *testing.T) {
+	y := system(t, true)
+	rng, spec := rand.New(rand.NewPCG(9001, 6)), y.Spec()
+	kept := map[bool]int{}
+	for range 40 {
+		h := drawn(t, y, rng)
+		s, c, margins := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize()), make([]float64, len(spec.Margins))
+		h.Encode(s, c)
+		for name, move := range map[string]func(s, c, u []float64) bool{"project": y.Project, "admit": func(s, c, u []float64) bool {
+			y.Admit(s, c, u)
+			return false
+		}} {
+			u := make([]float64, spec.ActionSize())
+			for i := range u {
+				u[i] = 4 * rng.NormFloat64()
+			}
+			want := slices.Clone(u)
+			clear(want[ActionSize*h.Robots:])
+			for i := range h.Robots {
+				y.Params.Limits.Nearest(want[ActionSize*i:][:ActionSize], h.Previous[i][:])
+				if excess := y.Params.Limits.Excess(want[ActionSize*i:][:ActionSize], h.Previous[i][:]); excess > 1e-12 {
+					t.Fatalf("robot %d leaves its limits by %g", i, excess)
+				}
+			}
+			safe := move(s, c, u)
+			if !slices.EqualFunc(u, want, func(a, b float64) bool { return math.Abs(a-b) <= 1e-6 }) {
+				t.Fatalf("%s, %d robots: %v, want %v", name, h.Robots, u, want)
+			}
+			if name == "project" {
+				y.Margins(s, c, u, margins)
+				if least := domain.Smallest(margins); math.Abs(least) > 1e-5 && safe != (least >= 0) {
+					t.Errorf("the next positions have a margin of %g, and keep every one: %v", least, safe)
+				}
+				kept[safe]++
+			}
+			if move(s, c, u); !slices.EqualFunc(u, want, func(a, b float64) bool { return math.Abs(a-b) <= 1e-6 }) {
+				t.Errorf("%s once more: %v, want %v", name, u, want)
+			}
+		}
+	}
+	if kept[true] == 0 {
+		t.Errorf("%d actions keep every margin", kept[true])
+	}
+}
+
 // An indicator is 0 where nothing is to be done and 1 where its objective is all there is: half at two metres
 // from the goal, 1 at a margin of zero, the share of the limits that the action takes.
 func TestIndicatorsSayWhatMatters(t *testing.T) {
