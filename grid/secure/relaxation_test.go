@@ -139,3 +139,47 @@ func TestTraceEndsAtTheResult(t *testing.T) {
 		t.Errorf("%d solves, %d iterations of %d, %d remembered; the last is %+v; the cost is %g", starts, steps, r.Iterations, len(r.Remembered), last, r.Objective)
 	}
 }
+
+// The gap along a step is that of the iterate that the step leads to, with hard and with elastic balances, and its lengths are the
+// longest that keep what has to be positive so.
+func TestGapAlongAStepIsThatAfterIt(t *testing.T) {
+	for _, elastic := range []bool{false, true} {
+		p := bordered(t, "case14", elastic)
+		defer p.release()
+		if !p.factorise() {
+			t.Fatal("no direction")
+		}
+		p.direction(0.1, false)
+		primal, dual := p.lengths(0.9)
+		for _, length := range [][2]float64{{0, 0}, {primal, dual}, {primal / 2, dual}, {primal, dual / 3}} {
+			along, before, clones := p.gapAlong(length[0], length[1]), p.gap(), p.clone()
+			p.move(length[0], length[1])
+			if after := p.gap(); math.Abs(along-after) > 1e-9*(1+math.Abs(after)) || length == [2]float64{} && after != before {
+				t.Errorf("elastic %v: the gap along %v is %g, after it %g", elastic, length, along, after)
+			}
+			least := math.Inf(1)
+			for _, st := range p.states {
+				for i := range st.limits {
+					least = min(least, st.s[i], st.z[i])
+				}
+				if st.elastic != nil {
+					least = min(least, slices.Min(st.elastic.slack), slices.Min(st.elastic.dual))
+				}
+			}
+			if !(least > 0) {
+				t.Errorf("elastic %v: after %v a slack or multiplier is %g", elastic, length, least)
+			}
+			for k, st := range p.states { // back, with the direction
+				copy(st.x, clones[k].x)
+				copy(st.s, clones[k].s)
+				copy(st.z, clones[k].z)
+				copy(st.elasticSlack, clones[k].elasticSlack)
+				copy(st.elasticDual, clones[k].elasticDual)
+				if st.elastic != nil {
+					copy(st.elastic.slack, clones[k].elastic.slack)
+					copy(st.elastic.dual, clones[k].elastic.dual)
+				}
+			}
+		}
+	}
+}

@@ -2,6 +2,7 @@ package world
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -217,6 +218,9 @@ func TestPlantRefusesActionsOutsideLimits(t *testing.T) {
 	s, err := y.Draw(Test, 7, 0)
 	if err != nil {
 		t.Fatal(err)
+	}
+	if _, err := start(y, s).Apply(make([]float64, MaxRobots*ActionSize+1)); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("has %d components, want %d", 2*MaxRobots+1, 2*MaxRobots)) {
+		t.Errorf("one component more: %v", err)
 	}
 	s.Robots = s.Robots[:3]
 	for at := 3 * ActionSize; at < MaxRobots*ActionSize; at++ {
