@@ -40,3 +40,38 @@ func TestChoice(t *testing.T) {
 		t.Errorf("sources %+v, the localized code costs %v, the winner is from %v, want %+v, 4 and noise", got.Sources, got.LocalizedCost, got.Source, want)
 	}
 }
+
+// The nearest point is the one that exceeds its bounds the least, as a share of the front, of those that are feasible and not dominated. It
+// is the same in any unit. What comes first outweighs the rest, whatever else it costs; an objective that all points have alike counts for
+// nothing, and one without a bound neither.
+func TestTheNearestPointExceedsItsBoundsTheLeast(t *testing.T) {
+	inf := math.Inf(1)
+	for _, unit := range []float64{1, 1e3, 1e-3} {
+		f := Front{Ideal: []float64{0, 0, 5 * unit}, Nadir: []float64{10 * unit, 4 * unit, 5 * unit}}
+		for _, j := range [][2]float64{{0, 4}, {3, 2}, {6, 1}, {10, 0}} {
+			f.Points = append(f.Points, FrontPoint{J: []float64{j[0] * unit, j[1] * unit, 5 * unit}, Feasible: true})
+		}
+		f.Points = append(f.Points, FrontPoint{J: []float64{0, 0, 0}}, FrontPoint{J: []float64{0, 0, 0}, Feasible: true, Dominated: true})
+		for _, c := range []struct {
+			bounds []float64
+			first  []int
+			want   int
+		}{
+			{[]float64{0, inf, 0}, nil, 0}, {[]float64{inf, 0, 0}, nil, 3}, {[]float64{inf, inf, inf}, nil, 0},
+			{[]float64{2, 1, 9}, nil, 1},         // over by 0.75, 0.1 + 0.25, 0.4 and 0.8
+			{[]float64{4, 0.5, 0}, nil, 2},       // 0.875, 0.375, 0.2 + 0.125 and 0.6
+			{[]float64{2, 1, 9}, []int{0, 1}, 0}, // the first as far as it goes
+			{[]float64{2, 1, 9}, []int{1, 0}, 2}, // the second, then the first
+			{[]float64{6, 0, 0}, []int{1, 0, 2}, 3},
+		} {
+			bounds := []float64{c.bounds[0] * unit, c.bounds[1] * unit, c.bounds[2] * unit}
+			if got := f.nearest(bounds, c.first...); got != c.want {
+				t.Errorf("bounds %v, first %v: point %d, want %d", bounds, c.first, got, c.want)
+			}
+		}
+		f.Points = f.Points[4:]
+		if got := f.nearest([]float64{1, 1, 1}); got != -1 {
+			t.Errorf("of no point: %d", got)
+		}
+	}
+}

@@ -52,6 +52,10 @@ func TestWhatGivesIsSaidByKind(t *testing.T) {
 	gives(variableLimit, st.reactive[3], 1, 0.09)
 	st.x[st.bus[2]+magnitudeOffset] = 1.02
 	gives(variableLimit, st.reactive[2], -1, 0.008*dropUnit)
+	small := 2 * Tolerance / voltageSeverity // what counts is the severity
+	st.x[st.bus[7]+magnitudeOffset] = n.VMax[7] + sys.opt.Band + small
+	gives(variableLimit, st.bus[7]+magnitudeOffset, 1, small)
+	gives(variableLimit, st.bus[8]+magnitudeOffset, 1, small/4)
 	st.elastic.slack[4*9+1] = 0.05 // more power than the bus has
 	st.elastic.slack[4*10+2] = 0.04
 	st.elastic.slack[4*11] = Tolerance / 2
@@ -72,6 +76,7 @@ func TestWhatGivesIsSaidByKind(t *testing.T) {
 		{Violation{SetPoint, 2, 1.02, 0.008, 0.08}, "the voltage set-point of bus 3 by 0.008 pu"},
 		{Violation{ActiveBalance, 9, -0.05, 0.05, 0.05}, "the balance of bus 10 by 5 MW"},
 		{Violation{ReactiveBalance, 10, 0.04, 0.04, 0.04}, "the balance of bus 11 by 4 MVAr"},
+		{Violation{HighVoltage, 7, n.VMax[7] + sys.opt.Band + small, small, 2 * Tolerance}, "the voltage limit of bus 8 by 2e-07 pu"},
 	}
 	got := p.relaxations()
 	if len(got) != len(want) {
