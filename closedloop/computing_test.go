@@ -109,6 +109,10 @@ func TestHeadersAndOptionsThatAreNone(t *testing.T) {
 			t.Errorf("%s: %v, want %q", x.value, err, x.want)
 		}
 	}
+	v := require.Get(closedloop.VerifyReader(t.Context(), strings.NewReader(strings.Replace(trace, `"u":[0]`, `"u":[ 0]`, 1)), lookup(c)))(t)
+	if len(v.Mismatches) == 0 || v.Mismatches[0].Field != "sha256" || v.Mismatches[0].T != -1 || v.Mismatches[0].Episode != 0 || v.Mismatches[0].Line != 2 {
+		t.Errorf("a broken seal: %+v", v.Mismatches)
+	}
 	for text, want := range map[string]string{"": "the file is empty", header[:40]: "header"} {
 		if _, err := closedloop.VerifyReader(t.Context(), strings.NewReader(text), lookup(c)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)

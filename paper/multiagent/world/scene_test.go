@@ -51,6 +51,9 @@ func TestScenesAreAdmissible(t *testing.T) {
 				if a.V != 0 || math.Hypot(a.P[0]-a.Goal[0], a.P[1]-a.Goal[1]) < d.Travel {
 					t.Fatalf("robot %d: %+v", i, a)
 				}
+				if off := math.Remainder(a.Theta-math.Atan2(a.Goal[1]-a.P[1], a.Goal[0]-a.P[0]), 2*math.Pi); math.Abs(off) > d.HeadingError+1e-12 {
+					t.Fatalf("robot %d heads %v rad away from its goal", i, off)
+				}
 				for j := range i {
 					if h := pairMargin(a, &s.Robots[j], y.Params.DSafe); h < d.RobotMargin-1e-12 {
 						t.Fatalf("robots %d and %d start with a margin of %v", i, j, h)
