@@ -98,6 +98,25 @@ func TestStreamsAreDisjoint(t *testing.T) {
 	}
 }
 
+// A gap in a ring of obstacles lets a robot out on whatever side it is, and none does without.
+func TestConnectivityIsTheSameOnEverySide(t *testing.T) {
+	y := system(t, false)
+	for heading := range 8 {
+		out := float64(heading) * math.Pi / 4
+		for _, gap := range []bool{false, true} {
+			s := Scene{Robots: []Robot{{R: 0.3, Goal: [2]float64{6 * math.Cos(out+2.5), 6 * math.Sin(out+2.5)}}}}
+			for k := range 24 {
+				if angle := 2 * math.Pi * float64(k) / 24; !gap || math.Cos(angle-out) < 0.8 {
+					s.Obstacles = append(s.Obstacles, Obstacle{C: [2]float64{3 * math.Cos(angle), 3 * math.Sin(angle)}, R: 0.5})
+				}
+			}
+			if y.connected(&s) != gap {
+				t.Errorf("heading %d/8, gap %v: connected %v", heading, gap, !gap)
+			}
+		}
+	}
+}
+
 // The grid says that a wall with no gap disconnects, and one with a gap does not.
 func TestConnectivityFollowsAWall(t *testing.T) {
 	y := system(t, false)
