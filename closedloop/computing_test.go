@@ -97,6 +97,17 @@ func TestHeadersAndOptionsThatAreNone(t *testing.T) {
 	evaluate(t, c, controller(func(int, []float64) (float64, bool, error) { return 0, true, nil }), o)
 	trace := string(require.Get(os.ReadFile(o.TracePath))(t))
 	header, _, _ := strings.Cut(trace, "\n")
+	good := require.Get(closedloop.VerifyReader(t.Context(), strings.NewReader(trace), lookup(c)))(t)
+	want := map[string]int{"x": 6 * steps * 2, "s": 6 * steps * 2, "c": 6 * steps, "end.violations": 6 * 2, "scene": 6, "sha256": 6, "end.cost": 6}
+	for _, check := range good.Checks {
+		if n, ok := want[check.Field]; ok && check.Values+check.Unchecked != n || check.Values < 0 || check.Unchecked < 0 {
+			t.Errorf("%+v: want %d values", check, n)
+		}
+		delete(want, check.Field)
+	}
+	if len(want) > 0 {
+		t.Errorf("nothing is said of %v", want)
+	}
 	for _, x := range []struct{ field, value, want string }{
 		{`"episodes":6`, `"episodes":0`, "has 0 episodes"}, {`"episodes":6`, `"episodes":-1`, "has -1 episodes"},
 		{`"shard":[0,1]`, `"shard":[1,1]`, "shard 1/1"}, {`"shard":[0,1]`, `"shard":[-1,1]`, "shard -1/1"}, {`"shard":[0,1]`, `"shard":[0,0]`, "shard 0/0"},

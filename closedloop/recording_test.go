@@ -3,6 +3,7 @@ package closedloop_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -135,6 +136,59 @@ func TestSteadyStatesOutsideARangeAreSaid(t *testing.T) {
 	for _, text := range []string{remark(5, 1, -1, 0), remark(0, 2)} {
 		if text != "" {
 			t.Errorf("within the range, or without a horizon: %q", text)
+		}
+	}
+}
+
+// The case of a trace is the case as it is; of given scenes it is made of the trace's own params, and says what they alter. Of a crowd it
+// has as many robots. A case whose constants are fixed has no other.
+func TestACaseOfATraceHasItsParams(t *testing.T) {
+	c := cartCase(t)
+	plant := c.Plant.(*closedloop.Simulation)
+	params := func(n int) json.RawMessage {
+		other := *plant
+		other.Steps = n
+		return marshal(t, other.Params())
+	}
+	same := closedloop.Header{Params: params(steps), ScenesSHA256: "some"}
+	other := closedloop.Header{Params: params(20)}
+	given := closedloop.Header{Params: params(20), ScenesSHA256: "some"}
+	if _, _, err := given.On(c); err == nil || !strings.Contains(err.Error(), "are fixed") {
+		t.Errorf("constants of a case without others: %v", err)
+	}
+	c.Remake = func(text json.RawMessage) (domain.Case, error) {
+		var p struct {
+			Steps int `json:"steps"`
+		}
+		if err := json.Unmarshal(text, &p); err != nil {
+			return domain.Case{}, err
+		}
+		remade, other := *c, *plant
+		other.Steps, remade.Plant = p.Steps, &other
+		return remade, nil
+	}
+	crowd := *c
+	crowd.ForRobots = func(n int) (json.RawMessage, error) { return params(10 * n), nil }
+	for name, x := range map[string]struct {
+		h        closedloop.Header
+		c        *domain.Case
+		steps    int
+		embedded bool
+	}{
+		"as it is": {other, c, steps, false}, "the same": {same, c, steps, false}, "given": {given, c, 20, true}, "no robots": {other, &crowd, steps, false},
+		"robots": {closedloop.Header{Params: json.RawMessage(`{"robots":3}`)}, &crowd, 30, false}, "of given scenes with robots": {given, &crowd, 20, true},
+	} {
+		remade, embedded, err := x.h.On(x.c)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		ep := require.Get(remade.Plant.Episode(1, 0, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}}))(t)
+		if embedded != x.embedded || ep.Steps() != x.steps {
+			t.Errorf("%s: made of the trace %v, %d steps", name, embedded, ep.Steps())
+		}
+		if altered := len(remade.Altered) == 1 && strings.HasPrefix(remade.Altered[0], fmt.Sprintf("params.steps is %d, ", x.steps)) && strings.HasSuffix(remade.Altered[0], fmt.Sprintf(" with %d", steps)); altered != (x.steps != steps) {
+			t.Errorf("%s: altered is %q", name, remade.Altered)
 		}
 	}
 }
