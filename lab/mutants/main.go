@@ -167,7 +167,7 @@ func (p *listed) try(m mutant, limit time.Duration, folder string) (string, erro
 	if err != nil {
 		return "", err
 	}
-	changed, overlay := filepath.Join(folder, "mutant.go"), filepath.Join(folder, "overlay.json")
+	changed, overlay := filepath.Join(folder, "_mutant.go"), filepath.Join(folder, "overlay.json") // go list ignores the first
 	replace, err := json.Marshal(map[string]map[string]string{"Replace": {m.Filename: changed}})
 	if err := errors.Join(err, os.WriteFile(changed, m.apply(text), 0o644), os.WriteFile(overlay, replace, 0o644)); err != nil {
 		return "", err
