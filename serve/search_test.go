@@ -1,10 +1,14 @@
 package serve_test
 
 import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/testing/require"
@@ -38,6 +42,26 @@ func TestARefinementEndsByTheFirstOfItsTimes(t *testing.T) {
 		if err != nil || a.Late || (len(a.Rounds) == 1) != hasty {
 			t.Errorf("within %v: %d rounds, late %v, %v", limit, len(a.Rounds), a.Late, err)
 		}
+	}
+}
+
+// A server is not made whose method cannot be, and a client's controller says what its server did.
+func TestAMethodThatCannotBeMadeIsNotServed(t *testing.T) {
+	own, setup := cart(t)
+	def := *own.Definition()
+	def.Methods = append(def.Methods[:0:0], domain.Method{Name: "broken", New: func(domain.Means) (domain.Controller, error) { return nil, errors.New("no such device") }})
+	setup.Method = "broken"
+	if _, err := serve.New(require.Get(gpc.NewCase(def))(t), cpu(t), serve.Options{Setup: setup}); err == nil || !strings.Contains(err.Error(), "no such device") {
+		t.Errorf("error %v", err)
+	}
+	h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) }))
+	defer h.Close()
+	client := require.Get(serve.Dial(h.URL, serve.ClientOptions{}))(t)
+	defer client.Close()
+	var status *serve.StatusError
+	u := []float64{7}
+	if _, err := client.Controller(t.Context(), "a", 0).Decide([]float64{0, 0}, []float64{0}, domain.Preference{Adaptive: true}, u); !errors.As(err, &status) || status.Status != http.StatusTeapot || u[0] != 7 {
+		t.Errorf("action %v, error %v", u, err)
 	}
 }
 

@@ -392,6 +392,12 @@ func TestAReferenceWithoutGeneratorIsMoved(t *testing.T) {
 	if notes := n.Notes(); len(notes) != 1 || !strings.Contains(notes[0], "bus 1, the reference of the file") || !strings.Contains(notes[0], "bus 6 is") {
 		t.Errorf("notes %q", notes)
 	}
+	first := moved(func(c *matpower.Case) { // bus 1 has the most, and is not the reference
+		c.Bus[0].Type, c.Bus[3].Type, c.Gen[0].PMax = matpower.PV, matpower.Reference, 500
+	})
+	if first.BusID[first.Slack] != 1 {
+		t.Errorf("slack at bus %d, want the first", first.BusID[first.Slack])
+	}
 	two := moved(func(c *matpower.Case) {
 		off(c)
 		c.Bus[1].Type = matpower.Reference

@@ -114,6 +114,11 @@ func TestElasticBalancesBeginAtTheirMismatch(t *testing.T) {
 			t.Errorf("balance %d misses %g, its slacks %g", i/2, mismatch, got)
 		}
 	}
+	clear(e.slack) // where the barrier is small next to what is missing, no multiplier begins below a millionth of the penalty
+	e.begin(st, 1e-9)
+	if least := slices.Min(e.dual); math.Abs(least/e.penalty-1e-6) > 1e-12 {
+		t.Errorf("the least multiplier is %g of the penalty", least/e.penalty)
+	}
 	if begun < len(st.bus) {
 		t.Errorf("%d balances of %d buses miss anything", begun, len(st.bus))
 	}
