@@ -314,6 +314,7 @@ func TestConvexityIsAlongTheEquations(t *testing.T) {
 		{[3]float64{1, 0, 2}, [2]float64{0, 1}, true},
 		{[3]float64{1, 0, -2}, [2]float64{0, 1}, true},
 		{[3]float64{1, 0, -2}, [2]float64{1, 0}, false},
+		{[3]float64{1, 0, -1e6}, [2]float64{0, 1}, true},
 		{[3]float64{-2, 0, 1}, [2]float64{1, 0}, true},
 		{[3]float64{-2, 0, 1}, [2]float64{0, 1}, false},
 		{[3]float64{0, 3, 0}, [2]float64{1, -1}, true}, // 2 x y along x = y
