@@ -1,6 +1,7 @@
 package batchnav
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -609,5 +610,22 @@ func TestGuardWithNothingLeftOfAPlan(t *testing.T) {
 	}
 	if rescue.calls != 2 {
 		t.Errorf("the solver was asked %d times, want once a rescue", rescue.calls)
+	}
+}
+
+// unable is a solver whose solves are an error.
+type unable struct{ *solver }
+
+func (u unable) NewHorizon(int) domain.Horizon             { return u }
+func (u unable) Tightened(slack []float64) domain.Receding { return u }
+func (u unable) Solve(s, c []float64, pref domain.Preference, plan []float64) (float64, bool, error) {
+	return 0, false, errors.New("no such plan")
+}
+
+// A decision is an error where the solver of its rescue says so.
+func TestAnErrorOfARescueIsTheDecisions(t *testing.T) {
+	n := guarded(t, newSpeeding(0.5), domain.Guard{}, unable{&solver{}})
+	if _, err := n.Decide([]float64{-1, 0.4}, []float64{0}, simplex(0)); err == nil || !strings.Contains(err.Error(), "no such plan") {
+		t.Errorf("error %v", err)
 	}
 }

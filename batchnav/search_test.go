@@ -321,3 +321,50 @@ func TestSearchRefusesWhatItCannot(t *testing.T) {
 		}
 	}
 }
+
+// A search whose time is over has made one round: what it found is no dearer than the policy's plan.
+func TestASearchMakesOneRoundWhateverItsTime(t *testing.T) {
+	p := finite{testdomain.NewCart(cartSteps)}
+	o := SearchOptions{Candidates: 256, TimeLimit: 1}
+	n := searcher(t, ref.New(), p, o)
+	for _, s := range [][]float64{{-1, 0.4}, {0.5, -0.3}} {
+		n.Reset()
+		require.Get(n.Decide(s, []float64{0}, simplex(0.4)))(t)
+		best, round := n.batch.loops[0].memory.Best(), n.batch.search.round
+		if best == nil || best.Number >= round || round >= o.Candidates {
+			t.Errorf("at %v the best of a round of %d is %+v", s, round, best)
+		}
+	}
+}
+
+// What a device says of its rounds is added up: candidates, feasible ones and their cost, and the least of all. The best so far is the
+// proposals' until a round is better, and never gets worse.
+func TestADevicesRoundsAddUp(t *testing.T) {
+	n := searcher(t, ref.New(), finite{testdomain.NewCart(cartSteps)}, SearchOptions{Candidates: 64})
+	for _, found := range []bool{false, true} {
+		a := require.Get(newRolloutSearch(n.batch.loaded, 64, 16, cartSteps))(t)
+		a.device = &deviceSearch{}
+		a.device.out.Rounds = []backend.SearchRound{
+			{Candidates: 16, Feasible: 3, Total: 33, Least: 10, Cost: 10, Margin: 0.1}, {Candidates: 16, Feasible: 5, Total: 45, Least: 8, Cost: 8, Margin: 0.2},
+			{Candidates: 8, Feasible: 0, Total: 0, Least: math.Inf(1), Cost: 8, Margin: 0.2},
+		}
+		if found {
+			a.device.out.Outcome.Number = []int{3}
+		}
+		stats := domain.SourceStatistics{Candidates: 1, BestCost: math.Inf(1)}
+		result := Refinement{}
+		result.Candidates, result.Cost, result.Margin, result.Feasible = 20, 9, 0.3, true
+		a.report(Observation{}, &stats, &result)
+		if stats.Candidates != 41 || stats.Feasible != 8 || stats.MeanCost != 78 || stats.BestCost != 8 || result.Candidates != 60 {
+			t.Errorf("%+v, %d candidates", stats, result.Candidates)
+		}
+		for k, want := range []RefineRound{{36, 9, 0.3, true}, {52, 8, 0.2, true}, {60, 8, 0.2, true}} {
+			if !found {
+				want.Cost, want.Margin = 9, 0.3
+			}
+			if result.Rounds[k] != want {
+				t.Errorf("found %v, round %d: %+v, want %+v", found, k, result.Rounds[k], want)
+			}
+		}
+	}
+}

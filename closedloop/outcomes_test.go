@@ -53,3 +53,13 @@ func TestLoadOfAContinuedRun(t *testing.T) {
 		t.Errorf("the whole run's load is %v, the continued one's %v", whole.Load, r.Load)
 	}
 }
+
+// Outcomes have one of each for every episode.
+func TestOutcomesHaveOneOfEach(t *testing.T) {
+	for lengths, want := range map[[4]int]bool{{2, 2, 2, 2}: true, {}: true, {2, 1, 2, 2}: false, {2, 2, 3, 2}: false, {2, 2, 2, 0}: false, {1, 2, 2, 2}: false} {
+		o := closedloop.Outcomes{Episode: make([]int, lengths[0]), Safe: make([]bool, lengths[1]), Cost: make([]float64, lengths[2]), Oracle: make([]float64, lengths[3])}
+		if err := o.Validate(); (err == nil) != want {
+			t.Errorf("lengths %v: %v", lengths, err)
+		}
+	}
+}

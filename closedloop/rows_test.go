@@ -3,6 +3,7 @@ package closedloop_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -418,4 +419,18 @@ func TestHoldRepeatsItsAction(t *testing.T) {
 		}
 	}
 	row(t, c, "hold", o)
+}
+
+// A method that has a number in its name takes those from 1 to its most, written as numbers are.
+func TestNumberedMethodsHaveBounds(t *testing.T) {
+	c := rowCase(t, testdomain.NewCart(steps), ocp.Options{})
+	most := c.Problem.Spec().LookAhead()
+	for name, want := range map[string]bool{
+		"mpc-1": true, fmt.Sprintf("mpc-%d", most): true, fmt.Sprintf("mpc-%d", most+1): false, "mpc-0": false, "mpc-01": false, "mpc--1": false, "mpc-": false,
+		"nmpc-from-1": true, "nmpc-from-65536": true, "nmpc-from-65537": false, "nmpc-from-0": false, "nmpc-from-x": false,
+	} {
+		if m, ok := closedloop.Row(c, name); ok != want || ok && m.Name != name {
+			t.Errorf("%s: %v, %q", name, ok, m.Name)
+		}
+	}
 }

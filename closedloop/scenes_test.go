@@ -43,6 +43,22 @@ func TestScenesOfAFolderAreTheEpisodesThatTheyWereDrawnFrom(t *testing.T) {
 	if want := fmt.Sprintf("%x", sha256.Sum256(listing.Bytes())); s.SHA256 != want || len(s.Files) != 6 {
 		t.Errorf("%d files with the hash %s, want %s", len(s.Files), s.SHA256, want)
 	}
+	ended, end := context.WithCancel(t.Context())
+	end()
+	adaptive := domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}}
+	if _, err := s.Check(ended, c, 7, 0, 1, adaptive); !errors.Is(err, context.Canceled) {
+		t.Errorf("a check goes on after its end: %v", err)
+	}
+	altered := *c
+	altered.Altered = []string{"params.g is 9"}
+	if all := require.Get(s.Check(t.Context(), &altered, 7, 0, 1, adaptive))(t); len(all) != 1 || all[0] != (closedloop.Excursion{Episode: -1, Quantity: "params.g is 9"}) {
+		t.Errorf("excursions %v", all)
+	}
+	for _, index := range []int{-1, 6} {
+		if _, err := s.Episode(c, 7, index, adaptive); err == nil || !strings.Contains(err.Error(), "beyond the 6 scenes") {
+			t.Errorf("scene %d: %v", index, err)
+		}
+	}
 	drawn, given := options(""), options("")
 	drawn.Noise, given.Noise, given.Scenes = 0.02, 0.02, s
 	drawn.TracePath, given.TracePath = filepath.Join(dir, "drawn.jsonl"), filepath.Join(dir, "given.jsonl")

@@ -83,3 +83,16 @@ func TestSeriesOfBrokenEpisodes(t *testing.T) {
 		t.Error("an episode beyond the bound counts")
 	}
 }
+
+// Means have eight digits and quantiles four, at any size.
+func TestSeriesAreRounded(t *testing.T) {
+	for _, unit := range []float64{1, 1e-6, 1e9} {
+		v := 0.1234567891 * unit
+		s := seriesOf(1, 0.5, []int{0}, [][2]float64{{v, v}})
+		for name, c := range map[string][2]float64{"mean": {s.J[0].Mean[0], 0.12345679 * unit}, "p10": {s.J[0].P10[0], 0.1235 * unit}, "p90": {s.J[1].P90[0], 0.1235 * unit}} {
+			if math.Abs(c[0]/c[1]-1) > 1e-14 {
+				t.Errorf("the %s of %g is %.12g, want %.12g", name, v, c[0], c[1])
+			}
+		}
+	}
+}

@@ -110,3 +110,25 @@ func TestASweepIsSummarized(t *testing.T) {
 		s.Front = append(s.Front[1:], s.Front[0])
 	}
 }
+
+// There are shares of boxes of two and of three objectives, whatever their units, and of no other number.
+func TestHypervolumesAreSharesOfBoxesOfTwoAndThree(t *testing.T) {
+	for m := 1; m <= 4; m++ {
+		for _, unit := range []Number{1, 1e-3, 1e3} {
+			box, one := make([][2]Number, m), make([]Number, m)
+			for j := range box {
+				box[j], one[j] = [2]Number{-2 * unit, 3 * unit}, -2*unit
+			}
+			got, known := float64(Hypervolume([][]Number{one}, box)), m == 2 || m == 3
+			if known != !math.IsNaN(got) || known && math.Abs(got-1) > 1e-12 {
+				t.Errorf("%d objectives, unit %g: the ideal point has %g of the box", m, float64(unit), got)
+			}
+			for j := range one {
+				one[j] = 0.5 * unit // the middle
+			}
+			if got, want := float64(Hypervolume([][]Number{one}, box)), math.Pow(0.6/1.1, float64(m)); known && math.Abs(got-want) > 1e-12 {
+				t.Errorf("%d objectives, unit %g: the middle has %g of the box, want %g", m, float64(unit), got, want)
+			}
+		}
+	}
+}

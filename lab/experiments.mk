@@ -16,8 +16,9 @@ list:
 .PHONY: mutants
 PACKAGES ?= ./grid/secure ./grid/network ./closedloop ./batchnav ./serve ./ocp ./paper/multiagent/world
 MUTANTS ?= 40
+SEED ?= 1
 mutants:
-	$(GO) run ./lab/mutants -n $(MUTANTS) -out build/mutants $(PACKAGES)
+	$(GO) run ./lab/mutants -n $(MUTANTS) -seed $(SEED) -out build/mutants $(PACKAGES)
 
 ## monitor: what the monitor sees of corrupted maps, and how often it is wrong about the bundled ones, into RESULTS/monitor.json
 monitor: bin/record

@@ -272,6 +272,12 @@ func TestBlocksAreStepsOfAPlan(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "block 1 has 0 steps") {
 		t.Errorf("a block of no step: %v", err)
 	}
+	for _, how := range []domain.Scalarization{domain.Chebyshev, domain.EpsilonConstraint} {
+		single := blockedSolver(t, cart{force: 1, speed: 1, steps: 5}, nil, Options{Blocks: []int{5}})
+		if _, err := single.Minimise([]float64{-2, 0}, nil, 5, domain.Preference{W: []float64{0.5, 0.5}}, how, 1); err == nil || !strings.Contains(err.Error(), "plans of blocks") {
+			t.Errorf("one block, %s: %v", how, err)
+		}
+	}
 	q := newProgram(cart{force: 1, speed: 1, steps: 5}, nil)
 	q.blocks = []int{2, 1, 3}
 	q.layout(10)

@@ -11,7 +11,7 @@ import (
 )
 
 func TestDerivativesAgainstDifferences(t *testing.T) {
-	for problem, is := range map[string]domain.Problem{"by hand": tanks{}, "dual": dualTanks{}} {
+	for problem, is := range map[string]domain.Problem{"by hand": tanks{}, "dual": dualTanks{}, "dual, sized": sizedTanks{}, "by stages": stagedTanks{}} {
 		for name, p := range testPrograms(is) {
 			q := p.q
 			name = problem + ", " + name
@@ -71,7 +71,7 @@ func TestDerivativesAgainstDifferences(t *testing.T) {
 }
 
 func TestHessianAgainstDifferences(t *testing.T) {
-	for problem, is := range map[string]domain.Problem{"by hand": tanks{}, "dual": dualTanks{}} {
+	for problem, is := range map[string]domain.Problem{"by hand": tanks{}, "dual": dualTanks{}, "dual, sized": sizedTanks{}, "by stages": stagedTanks{}} {
 		for name, p := range testPrograms(is) {
 			q := p.q
 			const scale, h = 1.7, 1e-4

@@ -2,6 +2,7 @@ package ocp
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/gpc-engine/gpc/domain"
@@ -299,5 +300,68 @@ func TestSteadyStateAtTheRimOfARange(t *testing.T) {
 	l := p.solver(t, Options{TerminalCost: true, Horizon: 10, Keep: 1}).terminalCosts.forContext(nil, only)
 	if l == nil || math.Abs(l.At[0]+0.03) > 1e-4 {
 		t.Errorf("it rests at %+v", l)
+	}
+}
+
+// A steady state is a minimum where the Hessian is positive definite along the equation alone, however large it is off it, and
+// in whatever units the objective is.
+func TestConvexityIsAlongTheEquations(t *testing.T) {
+	for _, c := range []struct {
+		h        [3]float64 // xx, xy, yy
+		equation [2]float64
+		want     bool
+	}{
+		{[3]float64{1, 0, 2}, [2]float64{0, 1}, true},
+		{[3]float64{1, 0, -2}, [2]float64{0, 1}, true},
+		{[3]float64{1, 0, -2}, [2]float64{1, 0}, false},
+		{[3]float64{1, 0, -1e6}, [2]float64{0, 1}, true},
+		{[3]float64{-2, 0, 1}, [2]float64{1, 0}, true},
+		{[3]float64{-2, 0, 1}, [2]float64{0, 1}, false},
+		{[3]float64{0, 3, 0}, [2]float64{1, -1}, true}, // 2 x y along x = y
+		{[3]float64{0, 3, 0}, [2]float64{1, 1}, false},
+	} {
+		for _, scale := range []float64{1, 1e3, 1e6, 1e9} {
+			const n, k = 2, 3
+			r := &steadyStateSolver{q: &program{next: []float64{1 + c.equation[0], c.equation[1]}}, n: n, m: 1, kkt: make([]float64, k*k)}
+			r.kkt[0], r.kkt[k], r.kkt[k+1] = scale*c.h[0], scale*c.h[1], scale*c.h[2]
+			if got := r.isConvex(n, k); got != c.want && (scale == 1 || c.h[1] == 0) {
+				t.Errorf("Hessian %v times %g along %v: %v", c.h, scale, c.equation, got)
+			}
+		}
+	}
+}
+
+// A linear system is solved where it has a solution, however badly it is conditioned, and refused where it is singular or no numbers.
+func TestLinearSystemsAreSolvedOrRefused(t *testing.T) {
+	for _, c := range []struct {
+		a    []float64
+		want bool
+	}{{[]float64{2, 1, 1, 3}, true}, {[]float64{1, 1, 1, 1 + 1e-15}, true}, {[]float64{1e-200, 0, 0, 1}, true}, {[]float64{1, 2, 2, 4}, false}, {[]float64{0, 0, 0, 0}, false}, {[]float64{math.NaN(), 0, 0, 1}, false}} {
+		x := [2]float64{3, -2}
+		b := []float64{c.a[0]*x[0] + c.a[1]*x[1], c.a[2]*x[0] + c.a[3]*x[1]}
+		if got := solveLinear(slices.Clone(c.a), b, 2); got != c.want || got && (math.Abs(b[0]-x[0]) > 1 || math.Abs(b[1]-x[1]) > 1) {
+			t.Errorf("%v: %v, %v", c.a, got, b)
+		}
+	}
+}
+
+// The waves that starts are made of are level within three fifths of the range, and have the stated amplitudes and every phase.
+func TestWavesOfStarts(t *testing.T) {
+	lo, hi, squares, n := [4]float64{9, 9, 9, 9}, [4]float64{-9, -9, -9, -9}, [4]float64{}, 0
+	for k := range 400 {
+		for _, w := range waves(3, k, 2) {
+			for i, v := range w {
+				lo[i], hi[i], squares[i] = min(lo[i], v), max(hi[i], v), squares[i]+v*v
+			}
+			n++
+		}
+	}
+	if lo[0] < -0.6 || lo[0] > -0.58 || hi[0] > 0.6 || hi[0] < 0.58 || lo[3] < 0 || lo[3] > 0.05 || hi[3] > 2*math.Pi || hi[3] < 6.2 {
+		t.Errorf("from %v to %v", lo, hi)
+	}
+	for i := 1; i < 3; i++ {
+		if rms := math.Sqrt(squares[i] / float64(n)); math.Abs(rms-0.4) > 0.04 {
+			t.Errorf("amplitude %d is %g, want 0.4", i, rms)
+		}
 	}
 }

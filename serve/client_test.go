@@ -3,6 +3,7 @@ package serve_test
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
@@ -44,6 +45,24 @@ func TestClients(t *testing.T) {
 		if _, err := serve.Dial(at, serve.ClientOptions{}); err == nil {
 			t.Errorf("%q is an address", at)
 		}
+	}
+}
+
+// An answer that is no JSON is told as it is, with its status; one that is an error is that error alone.
+func TestAClientTellsWhatItCannotRead(t *testing.T) {
+	for body, want := range map[string]string{`<h1>a proxy`: "a proxy", `{}`: "{}", `{"error":"no"}`: ""} {
+		h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusBadGateway)
+			w.Write([]byte(body))
+		}))
+		client := require.Get(serve.Dial(h.URL, serve.ClientOptions{}))(t)
+		var status *serve.StatusError
+		err := client.Reset(t.Context(), "a")
+		if !errors.As(err, &status) || status.Status != http.StatusBadGateway || want != "" && !strings.Contains(err.Error(), want) || want == "" && (status.Error() != err.Error() || status.Failure.Error != "no") {
+			t.Errorf("%s: %v", body, err)
+		}
+		client.Close()
+		h.Close()
 	}
 }
 

@@ -107,3 +107,18 @@ func TestMetrics(t *testing.T) {
 		t.Errorf("the last bucket has %d of %d", last, latency.GetSampleCount())
 	}
 }
+
+// The ratio of a residual to its limit is counted where there is one; of an observation that is no number there is none.
+func TestResidualsAreCountedWhereTheyAre(t *testing.T) {
+	s := server(t, serve.Options{})
+	for i, want := range []int{1, 1, 2, 3} {
+		line := decide(t, "", []float64{0.1, 0.1}, []float64{0})
+		if i == 1 {
+			line = `{"op":"decide","session":"other","s":[null,0.1],"c":[0]}`
+		}
+		said(t, s, serve.LineOptions{}, line)
+		if text := metrics(t, s); !strings.Contains(text, fmt.Sprintf("\ngpc_residual_ratio_count %d\n", want)) || !strings.Contains(text, fmt.Sprintf("\ngpc_residual_ratio_bucket{le=\"+Inf\"} %d\n", want)) || strings.Contains(text, "gpc_residual_ratio_sum NaN") {
+			t.Errorf("after %d decisions, want %d residuals:\n%s", i+1, want, text)
+		}
+	}
+}

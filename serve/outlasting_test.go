@@ -18,6 +18,7 @@ type held struct {
 	domain.Controller
 	gate             *gate
 	executed, missed *atomic.Int64
+	blind            *atomic.Int64 // of missed: without a state
 	prepares         bool
 }
 
@@ -31,7 +32,11 @@ func (h held) Decide(s, c []float64, p domain.Preference, u []float64) (domain.D
 func (h held) Abilities() *domain.ControllerAbilities {
 	abilities := &domain.ControllerAbilities{
 		Executed: func([]float64) { h.executed.Add(1) },
-		Missed:   func(_, _, _ []float64) { h.missed.Add(1) },
+		Missed: func(s, c, u []float64) {
+			if h.missed.Add(1); s == nil && c == nil && len(u) == 1 {
+				h.blind.Add(1)
+			}
+		},
 	}
 	if h.prepares {
 		abilities.Prepare = func() error {
@@ -42,7 +47,7 @@ func (h held) Abilities() *domain.ControllerAbilities {
 	return abilities
 }
 
-func holding(t *testing.T, h held, deadline time.Duration) *serve.Server {
+func holding(t *testing.T, h held, deadline time.Duration, more ...func(*domain.Case, *serve.Options)) *serve.Server {
 	t.Helper()
 	own, setup := cart(t)
 	def := *own.Definition()
@@ -51,13 +56,17 @@ func holding(t *testing.T, h held, deadline time.Duration) *serve.Server {
 		return h, nil
 	}})
 	setup.Method = "held"
-	return require.Get(serve.New(require.Get(gpc.NewCase(def))(t), cpu(t), serve.Options{Setup: setup, Deadline: deadline, Threads: 1, Sessions: 4}))(t)
+	opt := serve.Options{Setup: setup, Deadline: deadline, Threads: 1, Sessions: 4}
+	for _, change := range more {
+		change(&def, &opt)
+	}
+	return require.Get(serve.New(require.Get(gpc.NewCase(def))(t), cpu(t), opt))(t)
 }
 
 // A controller that outlasts its deadline holds up its own session alone, which is answered without it until it is done. It is
 // counted, and told what was executed meanwhile.
 func TestAControllerThatOutlastsItsDeadlineHoldsUpNoOther(t *testing.T) {
-	h := held{gate: newGate(), executed: new(atomic.Int64), missed: new(atomic.Int64)}
+	h := held{gate: newGate(), executed: new(atomic.Int64), missed: new(atomic.Int64), blind: new(atomic.Int64)}
 	s := holding(t, h, 20*time.Millisecond)
 	t.Cleanup(s.Close)
 	ask := func(session string, x float64, deadline time.Duration) *serve.Decision {
@@ -86,6 +95,9 @@ func TestAControllerThatOutlastsItsDeadlineHoldsUpNoOther(t *testing.T) {
 	}
 	h.gate.open()
 	require.Until(t, "the session is decided by its controller again", func() bool { return !ask("a", 0.25, time.Minute).Late })
+	if h.blind.Load() != 0 {
+		t.Errorf("%d of %d missed periods are told without their state", h.blind.Load(), h.missed.Load())
+	}
 	if h.executed.Load() != 1 || h.missed.Load() < 2 {
 		t.Errorf("the controller knows of %d actions in place of its own and %d periods without it, want 1 and 2 or more", h.executed.Load(), h.missed.Load())
 	}
@@ -93,7 +105,7 @@ func TestAControllerThatOutlastsItsDeadlineHoldsUpNoOther(t *testing.T) {
 
 // A preparation that does not end holds up neither other sessions nor the end of the server.
 func TestAPreparationThatDoesNotEndHoldsUpNoOther(t *testing.T) {
-	h := held{gate: newGate(), executed: new(atomic.Int64), missed: new(atomic.Int64), prepares: true}
+	h := held{gate: newGate(), executed: new(atomic.Int64), missed: new(atomic.Int64), blind: new(atomic.Int64), prepares: true}
 	s := holding(t, h, 20*time.Millisecond)
 	t.Cleanup(h.gate.open)
 	for _, session := range []string{"a", "b", "c"} {
@@ -103,4 +115,26 @@ func TestAPreparationThatDoesNotEndHoldsUpNoOther(t *testing.T) {
 		}
 	}
 	s.Close()
+}
+
+// What a controller cannot do between decisions is not asked for, and a decision counts as replaced where its action is not the method's.
+func TestDecisionsAreCountedByWhoseActionTheyHave(t *testing.T) {
+	var noticed logged
+	h := held{gate: newGate(), executed: new(atomic.Int64), missed: new(atomic.Int64), blind: new(atomic.Int64)}
+	s := holding(t, h, 0, func(_ *domain.Case, o *serve.Options) { o.Log = noticed.logger() })
+	require.Get(s.Decide(t.Context(), "a", serve.Request{S: []float64{0.25, 0.1}, C: []float64{0}}))(t)
+	s.Close()
+	if text := strings.Join(noticed.lines(), "\n"); strings.Contains(text, "prepared") {
+		t.Error(text)
+	}
+	s = server(t, serve.Options{})
+	for k, x := range []float64{0.25, -30, 0.2, -30, -30} { // far outside of the map's codes
+		session := string(rune('a' + k))
+		if d := require.Get(s.Decide(t.Context(), session, serve.Request{S: []float64{x, 0.1}, C: []float64{0}}))(t); domain.Fallback(d.Fallback).Replaced() != (x < 0) {
+			t.Errorf("at %g: fallback %v", x, domain.Fallback(d.Fallback))
+		}
+	}
+	if h := s.Health(); h.Decisions != 5 || h.Replaced != 3 {
+		t.Errorf("%d of %d decisions are replaced, want 3 of 5", h.Replaced, h.Decisions)
+	}
 }

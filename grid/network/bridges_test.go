@@ -8,7 +8,13 @@ import (
 
 // Bridges are the branches whose outage takes the network apart.
 func TestBridges(t *testing.T) {
-	n := networktest.Load(t, "case118")
+	for _, name := range []string{"case9", "case39", "case118"} { // the first bus of case9 is at the end of one
+		bridges(t, name)
+	}
+}
+
+func bridges(t *testing.T, name string) {
+	n := networktest.Load(t, name)
 	found := n.Bridges()
 	for k := range found {
 		seen := map[int]bool{n.Slack: true}
@@ -21,7 +27,7 @@ func TestBridges(t *testing.T) {
 			}
 		}
 		if apart := len(seen) < n.Buses(); apart != found[k] {
-			t.Errorf("branch %d: bridge %v, apart %v", k, found[k], apart)
+			t.Errorf("%s, branch %d: bridge %v, apart %v", name, k, found[k], apart)
 		}
 	}
 }

@@ -124,3 +124,90 @@ func TestIslandsOfTheLinearModel(t *testing.T) {
 		t.Errorf("no reactance: %v", err)
 	}
 }
+
+// Reactances that cancel one another leave no unique flow, wherever they are; such of one sign do.
+func TestReactancesThatCancelAreRefused(t *testing.T) {
+	for _, factor := range []float64{-1, 1} {
+		c := networktest.Case(t, "case9")
+		double := c.Branch[6] // from bus 8 to bus 2, which has no other
+		double.X *= factor
+		c.Branch[6].R, double.R = 0, 0
+		c.Branch = append(c.Branch, double)
+		_, err := network.NewDC(networktest.Of(t, c))
+		if factor > 0 && err != nil || factor < 0 && (err == nil || !strings.Contains(err.Error(), "no unique power flow")) {
+			t.Errorf("reactances of a ratio of %g: %v", factor, err)
+		}
+	}
+}
+
+// A flat start has the reference's angle at every bus, but behind the shift of a vector group, which it follows in either direction.
+func TestStartAnglesFollowVectorGroups(t *testing.T) {
+	for _, shift := range []float64{0, 10, -20, 30, -30, 150} {
+		c := networktest.Case(t, "case9")
+		c.Bus[0].Va = 5
+		c.Branch[0].ShiftDeg = shift            // from bus 1, the reference, to bus 4
+		c.Branch[6].ShiftDeg = shift / 10       // from bus 8 to bus 2
+		c.Branch[3].From, c.Branch[3].To = 6, 3 // from bus 6 to bus 3
+		c.Branch[3].ShiftDeg = -shift
+		n := networktest.Of(t, c)
+		if math.Abs(shift) < 30 {
+			shift = 0
+		}
+		for b, got := range n.StartAngles() {
+			want := 5 - shift
+			switch n.BusID[b] {
+			case 1:
+				want = 5
+			case 2:
+				want -= shift / 10
+			case 3:
+				want += shift
+			}
+			if math.Abs(got*180/math.Pi-want) > 1e-9 {
+				t.Errorf("a shift of %g°: bus %d begins at %g°, want %g°", shift, n.BusID[b], got*180/math.Pi, want)
+			}
+		}
+	}
+}
+
+// Rounding is four units in the last place of a bus's admittances, and nothing where these are usual.
+func TestRoundingGrowsWithTheAdmittances(t *testing.T) {
+	n := networktest.Load(t, "case9")
+	out := make([]float64, n.Buses())
+	for b, v := range n.Rounding(&n.Admittance, out) {
+		if v != 0 {
+			t.Errorf("bus %d: %g", b, v)
+		}
+	}
+	y := network.NewAdmittance(n.Branches())
+	y.Gff[2], y.Bff[2], y.Gft[2], y.Bft[2] = 3e7, 4e7, 0, -5e7
+	y.Gtt[2], y.Btt[2], y.Gtf[2], y.Btf[2] = 6e7, -8e7, 5e7, 12e7
+	for b, v := range n.Rounding(y, out) {
+		want := 0.0
+		switch b {
+		case n.From[2]:
+			want = 4 * 0x1p-52 * 10e7
+		case n.To[2]:
+			want = 4 * 0x1p-52 * 23e7
+		}
+		if math.Abs(v-want) > 1e-12*want {
+			t.Errorf("bus %d: %g, want %g", b, v, want)
+		}
+	}
+}
+
+// Slopes may fall within the rounding of a file, relative to their size, and no more.
+func TestConvexityIsWithinTheRoundingOfAFile(t *testing.T) {
+	for _, c := range []struct {
+		slope, fall float64
+		want        bool
+	}{{1e6, 5e-4, true}, {1e6, 5e-3, false}, {0.5, 5e-10, true}, {0.5, 5e-9, false}, {-1e6, 5e-4, true}, {-1e6, 5e-3, false}, {1, -1, true}} {
+		cost := network.Cost{Power: []float64{0, 1, 2}, Value: []float64{0, c.slope, 2*c.slope - c.fall}}
+		if got := cost.Convex(); got != c.want {
+			t.Errorf("a slope of %g that falls by %g is convex: %v", c.slope, c.fall, got)
+		}
+	}
+	if !(network.Cost{}).Convex() {
+		t.Error("a polynomial is not taken as it is")
+	}
+}

@@ -236,6 +236,9 @@ func TestLoadsOfConstantPowerFactor(t *testing.T) {
 		"another dispatch, kept":     {unit{-50, 0, -20, 0, -25, -9}, "case9", always, 0, false, "power factor of PMIN"},
 		"two reactive limits":        {unit{-50, 0, -20, 20, -25, -10}, "case9", byFile, 0, true, ""},
 		"two reactive limits, kept":  {unit{-50, 0, -20, 20, -25, -10}, "case9", always, 0, false, "has to be 0"},
+		"no least power, kept":       {unit{math.Inf(-1), 0, -20, 0, -25, -10}, "case9", always, 0, false, "have to be finite"},
+		"no reactive end, kept":      {unit{-50, 0, math.Inf(-1), 0, -25, -10}, "case9", always, 0, false, "have to be finite"},
+		"no leading end, kept":       {unit{-50, 0, 0, math.Inf(1), -25, 10}, "case9", always, 0, false, "have to be finite"},
 		"no reactive limit":          {unit{-50, 0, 0, 0, -25, 0}, "case9", always, 0, false, ""},
 		"a unit that may give power": {unit{-50, 1, -20, 0, -25, -10}, "case9", always, 0, false, ""},
 		"a unit without any power":   {unit{0, 0, -20, 0, 0, 0}, "case9", always, 0, false, ""},
@@ -388,6 +391,12 @@ func TestAReferenceWithoutGeneratorIsMoved(t *testing.T) {
 	}
 	if notes := n.Notes(); len(notes) != 1 || !strings.Contains(notes[0], "bus 1, the reference of the file") || !strings.Contains(notes[0], "bus 6 is") {
 		t.Errorf("notes %q", notes)
+	}
+	first := moved(func(c *matpower.Case) { // bus 1 has the most, and is not the reference
+		c.Bus[0].Type, c.Bus[3].Type, c.Gen[0].PMax = matpower.PV, matpower.Reference, 500
+	})
+	if first.BusID[first.Slack] != 1 {
+		t.Errorf("slack at bus %d, want the first", first.BusID[first.Slack])
 	}
 	two := moved(func(c *matpower.Case) {
 		off(c)

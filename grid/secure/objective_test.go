@@ -3,6 +3,8 @@ package secure
 import (
 	"context"
 	"math"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -59,6 +61,56 @@ func TestObjectivesAndRampsAreThoseOfTheOptimumWithoutOutages(t *testing.T) {
 					t.Errorf("level %v: unit %d moves by %v", level, g, p-before.Pg[g])
 				}
 			}
+		}
+	}
+}
+
+// Without multipliers the residual of the variables is the slope of the objective, by central differences: of its costs, of loadings
+// above their threshold and of voltages outside their band.
+func TestTheResidualIsTheSlopeOfTheObjective(t *testing.T) {
+	n := networktest.Load(t, "case30")
+	sys, err := newSystem(n, DefaultOptions().withDefaults())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := rand.New(rand.NewPCG(3, 2))
+	for name, w := range map[string]weights{"cost": {cost: 0.5}, "loading": {thermal: 0.3}, "voltage": {voltage: 20}, "all": {0.01, 20, 0.1}} {
+		st := newState(sys, Outage{-1, -1}, false, n.Pd, n.Qd, nil)
+		st.scale, st.weight = 0.7, w
+		for i := range st.limits {
+			st.s[i], st.penalty[i] = 1, math.Inf(1)
+		}
+		for b, at := range st.bus {
+			st.x[at+magnitudeOffset], st.x[at] = n.Vm0[b]+0.05*r.NormFloat64(), 0.05*r.NormFloat64()
+		}
+		for g, k := range sys.setP {
+			if k >= 0 {
+				st.x[st.setPoints[k]] = n.PMin[g] + 0.3*(n.PMax[g]-n.PMin[g])
+			}
+		}
+		st.evaluate(0)
+		slopes, moving := slices.Clone(st.r), 0
+		for v, slope := range slopes {
+			if st.dual[v] || st.omit[v] {
+				continue
+			}
+			const step = 1e-6
+			x := st.x[v]
+			st.x[v] = x + step
+			st.evaluate(0)
+			above := st.objective
+			st.x[v] = x - step
+			st.evaluate(0)
+			want := (above - st.objective) / (2 * step)
+			if st.x[v] = x; !(math.Abs(slope-want) <= 1e-5*(1+math.Abs(want))) {
+				t.Fatalf("%s: variable %d has the slope %g, differences say %g", name, v, slope, want)
+			}
+			if want != 0 {
+				moving++
+			}
+		}
+		if moving < 5 {
+			t.Errorf("%s: %d variables move the objective", name, moving)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package world
 import (
 	"math"
 	"reflect"
+	"slices"
 	"testing"
 )
 
@@ -47,5 +48,28 @@ func TestCrowdScenes(t *testing.T) {
 				t.Error("somebody has no way")
 			}
 		}
+	}
+}
+
+// In a crowd the obstacles around the goal of a robot that is cut off are taken away, and no others.
+func TestACrowdsRobotsAreConnected(t *testing.T) {
+	params := Default(false)
+	y, err := NewSystem("test", params.ForRobots(54), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	free := Robot{R: 0.3, P: [2]float64{-20, -20}, Goal: [2]float64{-12, -20}}
+	enclosed := Robot{R: 0.3, P: [2]float64{0, 10}, Goal: [2]float64{9, 10}}
+	others := []Obstacle{{C: [2]float64{9, 22}, R: 0.5}, {C: [2]float64{-16, -17}, R: 0.5}, {C: [2]float64{1, 12}, R: 0.5}}
+	s := Scene{Robots: []Robot{free, enclosed}, Obstacles: slices.Clone(others)}
+	for k := range 24 {
+		angle := 2 * math.Pi * float64(k) / 24
+		s.Obstacles = append(s.Obstacles, Obstacle{C: [2]float64{9 + 2.5*math.Cos(angle), 10 + 2.5*math.Sin(angle)}, R: 0.5})
+	}
+	if y.reaches(&enclosed, s.Obstacles) || !y.reaches(&free, s.Obstacles) {
+		t.Fatal("the wrong robot is cut off")
+	}
+	if !y.connect(&s) || !reflect.DeepEqual(s.Obstacles, others) || s.Rejected.Disconnected == 0 {
+		t.Errorf("%d obstacles are left, %d removals", len(s.Obstacles), s.Rejected.Disconnected)
 	}
 }

@@ -2,6 +2,7 @@ package world
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -218,6 +219,9 @@ func TestPlantRefusesActionsOutsideLimits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if _, err := start(y, s).Apply(make([]float64, MaxRobots*ActionSize+1)); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("has %d components, want %d", 2*MaxRobots+1, 2*MaxRobots)) {
+		t.Errorf("one component more: %v", err)
+	}
 	s.Robots = s.Robots[:3]
 	for at := 3 * ActionSize; at < MaxRobots*ActionSize; at++ {
 		u := make([]float64, MaxRobots*ActionSize)
@@ -264,6 +268,53 @@ func TestFallbackBrakesWithinEachRobotsLimits(t *testing.T) {
 				t.Errorf("robot %d of %d at %g m/s after %v: %v, want %v", i, h.Robots, h.State[i][3], h.Previous[i], got, want)
 			}
 		}
+	}
+}
+
+// A projected or admitted action is within each robot's limits about its own action before, and as near as these allow: what is within
+// stays as it is. Robots that are not there have none. The projection says whether the next positions keep every margin.
+func TestActionsAreMovedIntoEachRobotsLimits(t *testing.T) {
+	y := system(t, true)
+	rng, spec := rand.New(rand.NewPCG(9001, 6)), y.Spec()
+	kept := map[bool]int{}
+	for range 40 {
+		h := drawn(t, y, rng)
+		s, c, margins := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize()), make([]float64, len(spec.Margins))
+		h.Encode(s, c)
+		for name, move := range map[string]func(s, c, u []float64) bool{"project": y.Project, "admit": func(s, c, u []float64) bool {
+			y.Admit(s, c, u)
+			return false
+		}} {
+			u := make([]float64, spec.ActionSize())
+			for i := range u {
+				u[i] = 4 * rng.NormFloat64()
+			}
+			want := slices.Clone(u)
+			clear(want[ActionSize*h.Robots:])
+			for i := range h.Robots {
+				y.Params.Limits.Nearest(want[ActionSize*i:][:ActionSize], h.Previous[i][:])
+				if excess := y.Params.Limits.Excess(want[ActionSize*i:][:ActionSize], h.Previous[i][:]); excess > 1e-12 {
+					t.Fatalf("robot %d leaves its limits by %g", i, excess)
+				}
+			}
+			safe := move(s, c, u)
+			if !slices.EqualFunc(u, want, func(a, b float64) bool { return math.Abs(a-b) <= 1e-6 }) {
+				t.Fatalf("%s, %d robots: %v, want %v", name, h.Robots, u, want)
+			}
+			if name == "project" {
+				y.Margins(s, c, u, margins)
+				if least := domain.Smallest(margins); math.Abs(least) > 1e-5 && safe != (least >= 0) {
+					t.Errorf("the next positions have a margin of %g, and keep every one: %v", least, safe)
+				}
+				kept[safe]++
+			}
+			if move(s, c, u); !slices.EqualFunc(u, want, func(a, b float64) bool { return math.Abs(a-b) <= 1e-6 }) {
+				t.Errorf("%s once more: %v, want %v", name, u, want)
+			}
+		}
+	}
+	if kept[true] == 0 {
+		t.Errorf("%d actions keep every margin", kept[true])
 	}
 }
 

@@ -51,6 +51,9 @@ func TestScenesAreAdmissible(t *testing.T) {
 				if a.V != 0 || math.Hypot(a.P[0]-a.Goal[0], a.P[1]-a.Goal[1]) < d.Travel {
 					t.Fatalf("robot %d: %+v", i, a)
 				}
+				if off := math.Remainder(a.Theta-math.Atan2(a.Goal[1]-a.P[1], a.Goal[0]-a.P[0]), 2*math.Pi); math.Abs(off) > d.HeadingError+1e-12 {
+					t.Fatalf("robot %d heads %v rad away from its goal", i, off)
+				}
 				for j := range i {
 					if h := pairMargin(a, &s.Robots[j], y.Params.DSafe); h < d.RobotMargin-1e-12 {
 						t.Fatalf("robots %d and %d start with a margin of %v", i, j, h)
@@ -90,6 +93,25 @@ func TestStreamsAreDisjoint(t *testing.T) {
 					t.Fatalf("stream %d, seed %d, index %d repeats %s", stream, seed, index, other)
 				}
 				seen[string(text)] = string(rune(stream))
+			}
+		}
+	}
+}
+
+// A gap in a ring of obstacles lets a robot out on whatever side it is, and none does without.
+func TestConnectivityIsTheSameOnEverySide(t *testing.T) {
+	y := system(t, false)
+	for heading := range 8 {
+		out := float64(heading) * math.Pi / 4
+		for _, gap := range []bool{false, true} {
+			s := Scene{Robots: []Robot{{R: 0.3, Goal: [2]float64{6 * math.Cos(out+2.5), 6 * math.Sin(out+2.5)}}}}
+			for k := range 24 {
+				if angle := 2 * math.Pi * float64(k) / 24; !gap || math.Cos(angle-out) < 0.8 {
+					s.Obstacles = append(s.Obstacles, Obstacle{C: [2]float64{3 * math.Cos(angle), 3 * math.Sin(angle)}, R: 0.5})
+				}
+			}
+			if y.connected(&s) != gap {
+				t.Errorf("heading %d/8, gap %v: connected %v", heading, gap, !gap)
 			}
 		}
 	}
@@ -232,6 +254,56 @@ func TestPointsNearADisc(t *testing.T) {
 					t.Fatalf("disc %+v, point %d, %d: visited %t with distance %g", d, ix, iy, visited, distance)
 				}
 			}
+		}
+	}
+}
+
+// A passage's points are those of the grid next to the line through the middle of a gap, which stand for points of that line: as far
+// from the one disc as from the other, whichever comes first. A gap that is too narrow, or has room to spare, is none.
+func TestPassagesAreTheMiddlesOfGaps(t *testing.T) {
+	g := NewGrid(system(t, false).Params.Workspace, [2]float64{0, 0}, nil)
+	const clear, room = 0.3, 0.5
+	a := Disc{-1.3, 0.4, 0.8}
+	for _, gap := range []float64{0.59, 0.61, 0.9, 1.27, 1.29} { // from 2·0.3 to 2·0.5 and the diagonal of a cell
+		for _, heading := range []float64{0, 0.7, 2.2, -1.9} {
+			b := Disc{0, 0, 0.45}
+			dx, dy := math.Cos(heading), math.Sin(heading)
+			b.X, b.Y = a.X+dx*(a.R+gap+b.R), a.Y+dy*(a.R+gap+b.R)
+			visited := map[int][2]float64{}
+			g.Passages([]Disc{a, b}, clear, room, func(point int, x, y float64) {
+				visited[point] = [2]float64{x, y}
+				along, across := (x-a.X)*dx+(y-a.Y)*dy, -(x-a.X)*dy+(y-a.Y)*dx
+				px, py := g.X0+float64(point%g.NX)*Cell, g.Y0+float64(point/g.NX)*Cell
+				off, side := (px-x)*dx+(py-y)*dy, -(px-x)*dy+(py-y)*dx
+				if math.Abs(along-a.R-gap/2) > 1e-9 || math.Abs(across) > passageReach+1e-9 || math.Abs(side) > 1e-9 || math.Abs(off) > Cell/math.Sqrt2+1e-9 {
+					t.Fatalf("gap %g, heading %g: a point %g before the middle and %g beside it stands for one %g along, %g across", gap, heading, off, side, along-a.R, across)
+				}
+			})
+			if want := gap > 0.6 && gap < 1.28; want != (len(visited) >= 6) || !want && len(visited) > 0 {
+				t.Errorf("gap %g, heading %g: %d points", gap, heading, len(visited))
+			}
+			g.Passages([]Disc{b, a}, clear, room, func(point int, x, y float64) {
+				if v, ok := visited[point]; !ok || math.Hypot(v[0]-x, v[1]-y) > 1e-9 {
+					t.Errorf("gap %g, heading %g: point %d stands for %v, %v, in the other order for %v", gap, heading, point, x, y, v)
+				}
+				delete(visited, point)
+			})
+			if len(visited) > 0 {
+				t.Errorf("gap %g, heading %g: %d points in one order alone", gap, heading, len(visited))
+			}
+		}
+	}
+	g.Passages([]Disc{a, a}, clear, room, func(int, float64, float64) { t.Error("a passage through one disc") })
+}
+
+// An episode is asked for by a preference of three weights and no regime.
+func TestEpisodesAreRefused(t *testing.T) {
+	plant := &Plant{System: system(t, true)}
+	for _, o := range []domain.EpisodeOptions{
+		{Preference: domain.Preference{W: []float64{0.5, 0.5}}}, {Preference: domain.Preference{W: []float64{1, 1, 1}}}, {Preference: domain.Preference{Adaptive: true}, Regime: "storm"},
+	} {
+		if _, err := plant.Episode(3, 0, o); err == nil {
+			t.Errorf("%+v is taken", o)
 		}
 	}
 }

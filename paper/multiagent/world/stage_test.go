@@ -86,6 +86,18 @@ func TestWhatLiesBeyondTrainingIsSaid(t *testing.T) {
 	if all := beyond(closed); !strings.Contains(all, "no way to its goal") {
 		t.Errorf("a closed wall: %q", all)
 	}
+	moving := system(t, true)
+	slow, fast := moving.scenes.Speed[0], moving.scenes.Speed[1]
+	for _, c := range []struct {
+		v    [2]float64
+		said bool
+	}{{[2]float64{fast, 0}, false}, {[2]float64{0, -fast}, false}, {[2]float64{1.1 * fast, 0}, true}, {[2]float64{0, -1.1 * fast}, true}, {[2]float64{0.8 * fast, 0.8 * fast}, true}, {[2]float64{0, slow}, false}, {[2]float64{0.9 * slow, 0}, true}} {
+		s := Scene{Robots: []Robot{{R: 0.3, Goal: [2]float64{2, 0}}}, Obstacles: []Obstacle{{C: [2]float64{5, 5}, V: c.v, R: 0.5}}}
+		all := strings.Join(start(moving, s).Beyond(), "; ")
+		if strings.Contains(all, "the speed of obstacles[0]") != c.said {
+			t.Errorf("an obstacle at %v m/s: %q", c.v, all)
+		}
+	}
 	drawn := require.Get(plant.Episode(991, 0, adaptiveOnly))(t)
 	if all := domain.AbilitiesOfEpisode(drawn).Beyond(); len(all) != 0 {
 		t.Errorf("a drawn scene: %q", all)
