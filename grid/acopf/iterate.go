@@ -35,6 +35,7 @@ func (w *worker) run(q *queue) {
 			}
 		}
 		w.factorise()
+		w.tilt()
 		w.direction(programPredictor)
 		w.pivotedSolve()
 		w.m.Run(programExpand)
@@ -356,6 +357,34 @@ func (w *worker) factorise() {
 		}
 	}
 }
+
+// tilt helps lanes off a saddle. Where equal units stand behind branches without resistance, the least cost is often at
+// uneven powers. With even ones every matrix needs a shift, which slows all directions, and by symmetry no step makes
+// them uneven. So the costs of the units are tilted for one iteration, each differently. The curvature does the rest.
+func (w *worker) tilt() {
+	p, m := w.plan, w.m
+	for l := range w.lane {
+		ln := &w.lane[l]
+		if ln.shiftAttempts == 0 || ln.mode != optimising {
+			ln.convexified = 0
+			continue
+		}
+		ln.convexified++
+		if !ln.monotone || ln.convexified%tiltEvery != firstTilt {
+			continue
+		}
+		for i := range p.unitBus {
+			_, share := math.Modf(float64(i+1) * math.Phi)
+			m.Set(p.g0u[i], l, m.Get(p.g0u[i], l)+float64(largestTilt*(share-0.5)))
+		}
+	}
+}
+
+const (
+	firstTilt   = 4    // iterations in a row with shifts before the first tilt
+	tiltEvery   = 8    // such iterations from one to the next
+	largestTilt = 1e-3 // of a scaled marginal cost, between two units
+)
 
 // refine corrects the last solve in the lanes with large residuals.
 func (w *worker) refine() {

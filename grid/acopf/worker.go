@@ -101,6 +101,7 @@ type lane struct {
 	shift             float64 // regularisation of this iteration
 	lastShift         float64
 	shiftAttempts     int     // shifts in this iteration
+	convexified       int     // iterations in a row with shifts
 	levelled          bool    // the flat start was levelled
 	monotone          bool    // it had a monotone phase
 	barrier           float64 // monotone s·z, 0: Mehrotra's rule
@@ -458,5 +459,5 @@ func (ln *lane) restart() {
 	ln.bestResidual, ln.bestBalance = math.Inf(1), math.Inf(1)
 	ln.monotone, ln.barrier = false, 0
 	ln.error, ln.alpha = math.Inf(1), 1
-	ln.pivoted, ln.stalled, ln.gradient = false, 0, math.Inf(1)
+	ln.pivoted, ln.stalled, ln.gradient, ln.convexified = false, 0, math.Inf(1), 0
 }
