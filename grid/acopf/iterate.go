@@ -164,13 +164,21 @@ func (w *worker) optimal(l int, k KKT) bool {
 	return false
 }
 
-// locallyInfeasible says whether the feasibility phase is at a minimum above zero. The dual gap and the gradient over
-// distances of order one bound how far the minimum of φ = ‖g‖²/(2·elasticity) can lie below its value here.
+// locallyInfeasible says whether the feasibility phase is at a minimum above zero. The dual gap, what the residuals of the
+// limits weigh in it, and the gradient over distances of order one bound how far the minimum of φ = ‖g‖²/(2·elasticity)
+// can lie below its value here.
 func (w *worker) locallyInfeasible(l int, worst float64) bool {
 	p, m := w.plan, w.m
 	small := infeasibleShare * w.infeasibility(l)
-	return worst >= minInfeasibility && m.Get(p.comp[0], l) <= small && m.Get(p.sumGrad[0], l) <= small &&
-		m.Get(p.maxG[0], l) <= infeasibleShare*worst && m.Get(p.sumR[0], l) <= infeasibleShare*worst
+	if worst < minInfeasibility || m.Get(p.comp[0], l) > small || m.Get(p.sumGrad[0], l) > small ||
+		max(m.Get(p.maxG[0], l), m.Get(p.maxH[0], l)) > infeasibleShare*worst {
+		return false
+	}
+	gap := 0.0
+	for i := range p.s {
+		gap += math.Abs(m.Get(p.r[i], l)) * m.Get(p.z[i], l)
+	}
+	return gap <= small
 }
 
 // iterationLimit is the most iterations of a lane's attempt.
@@ -386,17 +394,20 @@ const (
 	largestTilt = 1e-3 // of a scaled marginal cost, between two units
 )
 
-// refine corrects the last solve in the lanes with large residuals.
+// refine corrects the last solve in the lanes with large residuals. Those that corrections do not help go on with pivots
+// chosen by size.
 func (w *worker) refine() {
 	p, m := w.plan, w.m
-	for range 3 {
+	for correction := range corrections {
 		m.Run(programResidual)
 		unsolved := false
 		for l := range w.lane {
 			ln := &w.lane[l]
 			flag := 1.0
-			if ln.mode != idle && ln.turn == proceed && !ln.pivoted && m.Get(p.maxRes[0], l) > solveTolerance*m.Get(p.maxRhs[0], l) {
+			residual, largest := m.Get(p.maxRes[0], l), m.Get(p.maxRhs[0], l)
+			if ln.mode != idle && ln.turn == proceed && !ln.pivoted && residual > solveTolerance*largest {
 				flag, unsolved = -1, true
+				ln.pivoted = ln.mode == optimising && correction == corrections-1 && residual > poorSolve*largest
 			}
 			m.Set(p.refine[0], l, flag)
 		}

@@ -55,7 +55,7 @@ const (
 	// infeasible.
 	minInfeasibility = 1e-5
 	// infeasibleShare is the largest share of φ that may still be gained there.
-	infeasibleShare = 0.01
+	infeasibleShare = 0.03
 	// resumeBelow is the balance residual (pu) that ends the feasibility phase.
 	resumeBelow = 1e-6
 )
@@ -77,6 +77,8 @@ const (
 	unitShare          = 0.01   // part of such a shift for the units
 	largestShift       = 1e10
 	solveTolerance     = 1e-9 // KKT solves with a larger relative residual are corrected
+	corrections        = 3    // at most
+	poorSolve          = 1e-6 // a larger residual before the last one asks for other pivots
 )
 
 // restoringShare, relative to ‖g‖∞, bounds the first shift of the feasibility phase, whose curvature falls with g.
