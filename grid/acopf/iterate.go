@@ -164,9 +164,9 @@ func (w *worker) optimal(l int, k KKT) bool {
 	return false
 }
 
-// locallyInfeasible says whether the feasibility phase is at a minimum above zero. The dual gap, what the residuals of the
-// limits weigh in it, and the gradient over distances of order one bound how far the minimum of φ = ‖g‖²/(2·elasticity)
-// can lie below its value here.
+// locallyInfeasible says whether the feasibility phase is at a minimum above zero. The dual gap and the gradient over
+// distances of order one bound how far the minimum of φ = ‖g‖²/(2·elasticity) can lie below its value here. The
+// residuals of the limits count in the gap by their multipliers.
 func (w *worker) locallyInfeasible(l int, worst float64) bool {
 	p, m := w.plan, w.m
 	small := infeasibleShare * w.infeasibility(l)
