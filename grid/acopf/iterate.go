@@ -35,6 +35,7 @@ func (w *worker) run(q *queue) {
 			}
 		}
 		w.factorise()
+		w.tilt()
 		w.direction(programPredictor)
 		w.pivotedSolve()
 		w.m.Run(programExpand)
@@ -164,12 +165,20 @@ func (w *worker) optimal(l int, k KKT) bool {
 }
 
 // locallyInfeasible says whether the feasibility phase is at a minimum above zero. The dual gap and the gradient over
-// distances of order one bound how far the minimum of φ = ‖g‖²/(2·elasticity) can lie below its value here.
+// distances of order one bound how far the minimum of φ = ‖g‖²/(2·elasticity) can lie below its value here. The
+// residuals of the limits count in the gap by their multipliers.
 func (w *worker) locallyInfeasible(l int, worst float64) bool {
 	p, m := w.plan, w.m
 	small := infeasibleShare * w.infeasibility(l)
-	return worst >= minInfeasibility && m.Get(p.comp[0], l) <= small && m.Get(p.sumGrad[0], l) <= small &&
-		m.Get(p.maxG[0], l) <= infeasibleShare*worst && m.Get(p.sumR[0], l) <= infeasibleShare*worst
+	if worst < minInfeasibility || m.Get(p.comp[0], l) > small || m.Get(p.sumGrad[0], l) > small ||
+		max(m.Get(p.maxG[0], l), m.Get(p.maxH[0], l)) > infeasibleShare*worst {
+		return false
+	}
+	gap := 0.0
+	for i := range p.s {
+		gap += math.Abs(m.Get(p.r[i], l)) * m.Get(p.z[i], l)
+	}
+	return gap <= small
 }
 
 // iterationLimit is the most iterations of a lane's attempt.
@@ -357,17 +366,48 @@ func (w *worker) factorise() {
 	}
 }
 
-// refine corrects the last solve in the lanes with large residuals.
+// tilt helps lanes off a saddle. Where equal units stand behind branches without resistance, the least cost is often at
+// uneven powers. With even ones every matrix needs a shift, which slows all directions, and by symmetry no step makes
+// them uneven. So the costs of the units are tilted for one iteration, each differently. The curvature does the rest.
+func (w *worker) tilt() {
+	p, m := w.plan, w.m
+	for l := range w.lane {
+		ln := &w.lane[l]
+		if ln.shiftAttempts == 0 || ln.mode != optimising {
+			ln.convexified = 0
+			continue
+		}
+		ln.convexified++
+		if !ln.monotone || ln.convexified%tiltEvery != firstTilt {
+			continue
+		}
+		for i := range p.unitBus {
+			_, share := math.Modf(float64(i+1) * math.Phi)
+			m.Set(p.g0u[i], l, m.Get(p.g0u[i], l)+float64(largestTilt*(share-0.5)))
+		}
+	}
+}
+
+const (
+	firstTilt   = 4    // iterations in a row with shifts before the first tilt
+	tiltEvery   = 8    // such iterations from one to the next
+	largestTilt = 1e-3 // of a scaled marginal cost, between two units
+)
+
+// refine corrects the last solve in the lanes with large residuals. Those that corrections do not help go on with pivots
+// chosen by size.
 func (w *worker) refine() {
 	p, m := w.plan, w.m
-	for range 3 {
+	for correction := range corrections {
 		m.Run(programResidual)
 		unsolved := false
 		for l := range w.lane {
 			ln := &w.lane[l]
 			flag := 1.0
-			if ln.mode != idle && ln.turn == proceed && !ln.pivoted && m.Get(p.maxRes[0], l) > solveTolerance*m.Get(p.maxRhs[0], l) {
+			residual, largest := m.Get(p.maxRes[0], l), m.Get(p.maxRhs[0], l)
+			if ln.mode != idle && ln.turn == proceed && !ln.pivoted && residual > solveTolerance*largest {
 				flag, unsolved = -1, true
+				ln.pivoted = ln.mode == optimising && correction == corrections-1 && residual > poorSolve*largest
 			}
 			m.Set(p.refine[0], l, flag)
 		}

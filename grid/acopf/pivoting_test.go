@@ -137,3 +137,15 @@ func TestOneStiffBranch(t *testing.T) {
 	}
 	checkOptimum(t, net, Problem{}, r)
 }
+
+// Loads a little above the most that the network can carry are infeasible in the first attempt: what the residuals of
+// limits weigh counts, not their sum.
+func TestBarelyInfeasible(t *testing.T) {
+	net := pegase89(t)
+	var pr Problem
+	pr.Pd, pr.Qd = net.Loads(1.004)
+	opt := Options{}.withDefaults()
+	if r := solveOne(t, newTestSolver(t, net, opt), pr); r.Status != Infeasible || r.Iterations > opt.MaxIterations || !(r.KKT.Mismatch > minInfeasibility) {
+		t.Errorf("%v after %d iterations, %+v", r.Status, r.Iterations, r.KKT)
+	}
+}

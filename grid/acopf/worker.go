@@ -55,7 +55,7 @@ const (
 	// infeasible.
 	minInfeasibility = 1e-5
 	// infeasibleShare is the largest share of φ that may still be gained there.
-	infeasibleShare = 0.01
+	infeasibleShare = 0.03
 	// resumeBelow is the balance residual (pu) that ends the feasibility phase.
 	resumeBelow = 1e-6
 )
@@ -77,6 +77,8 @@ const (
 	unitShare          = 0.01   // part of such a shift for the units
 	largestShift       = 1e10
 	solveTolerance     = 1e-9 // KKT solves with a larger relative residual are corrected
+	corrections        = 3    // at most
+	poorSolve          = 1e-6 // a larger residual before the last one asks for other pivots
 )
 
 // restoringShare, relative to ‖g‖∞, bounds the first shift of the feasibility phase, whose curvature falls with g.
@@ -101,6 +103,7 @@ type lane struct {
 	shift             float64 // regularisation of this iteration
 	lastShift         float64
 	shiftAttempts     int     // shifts in this iteration
+	convexified       int     // iterations in a row with shifts
 	levelled          bool    // the flat start was levelled
 	monotone          bool    // it had a monotone phase
 	barrier           float64 // monotone s·z, 0: Mehrotra's rule
@@ -458,5 +461,5 @@ func (ln *lane) restart() {
 	ln.bestResidual, ln.bestBalance = math.Inf(1), math.Inf(1)
 	ln.monotone, ln.barrier = false, 0
 	ln.error, ln.alpha = math.Inf(1), 1
-	ln.pivoted, ln.stalled, ln.gradient = false, 0, math.Inf(1)
+	ln.pivoted, ln.stalled, ln.gradient, ln.convexified = false, 0, math.Inf(1), 0
 }
