@@ -14,35 +14,39 @@ import (
 // [steps][action] that attains it, for closedloop.Simulation. With an infinite horizon, the plan minimises stage
 // costs and terminal cost, and cost is that of the stages.
 func (s *Solver) Oracle(state, ctx []float64, steps int, pref domain.Preference) (cost float64, plan [][]float64, err error) {
-	var best *Trajectory
-	var t *task
 	if plan, states := s.withoutBlocks().simulateReceding(state, ctx, steps, pref); plan != nil {
-		t = &task{solver: s, state: state, ctx: ctx, steps: steps, seed: 1, starts: [][][]float64{plan}, states: states, keepWorkspace: true}
-		best, _ = t.minimise(pref, domain.WeightedSum)
-	}
-	if best == nil {
-		if t, err = s.taskFromStart(state, ctx, steps, 1); err == nil {
-			t.keepWorkspace = true
-			best, err = t.minimise(pref, domain.WeightedSum)
-		}
-		if err != nil {
-			return math.NaN(), nil, err
+		t := task{solver: s, state: state, ctx: ctx, steps: steps, seed: 1, starts: [][][]float64{plan}, states: states}
+		if best, err := t.reference(pref); err == nil {
+			return best.Cost - best.TerminalCost, best.U, nil
 		}
 	}
-	defer s.work.workspaces.Put(t.workspace)
-	closer := task{solver: s.closer(), state: state, ctx: ctx, steps: steps, seed: 1, neighbour: t.workspace, following: true}
-	if c, err := closer.minimise(pref, domain.WeightedSum); err == nil && c.Cost < best.Cost {
-		best = c
+	t, err := s.taskFromStart(state, ctx, steps, 1)
+	if err != nil {
+		return math.NaN(), nil, err
+	}
+	best, err := t.reference(pref)
+	if err != nil {
+		return math.NaN(), nil, err
 	}
 	return best.Cost - best.TerminalCost, best.U, nil
 }
 
-// closer is the solver with the tolerance of a reference. Products of slack and multiplier within Tolerance cost little
-// each, and their sum over all limits of a plan some 1e-5 of a cost that is small beside its derivatives.
-func (s *Solver) closer() *Solver {
-	copied := *s
-	copied.opt.Tolerance *= 1e-3
-	return &copied
+// reference is minimise, continued to a thousandth of the tolerance. Products of slack and multiplier within the tolerance
+// cost little each, and their sum over a plan some 1e-4 of a cost that is small beside its derivatives.
+func (t *task) reference(pref domain.Preference) (*Trajectory, error) {
+	t.keepWorkspace = true
+	best, err := t.minimise(pref, domain.WeightedSum)
+	if err != nil {
+		return nil, err
+	}
+	defer t.solver.work.workspaces.Put(t.workspace)
+	closer := *t.solver
+	closer.opt.Tolerance *= 1e-3
+	next := task{solver: &closer, state: t.state, ctx: t.ctx, steps: t.steps, neighbour: t.workspace, following: true}
+	if c, err := next.minimise(pref, domain.WeightedSum); err == nil && c.Cost < best.Cost {
+		return c, nil
+	}
+	return best, nil
 }
 
 // simulateReceding drives the plant by a receding loop for the given steps. It returns the plan and the states and

@@ -236,17 +236,8 @@ func (l *library) plans(state, ctx []float64, steps int) (plans [][][]float64) {
 	return plans
 }
 
-// fromStart is Minimise from a scenario's start: from the plans of the nearest library scenarios, and the Solver's
-// own starts.
-func (s *Solver) fromStart(state, ctx []float64, steps int, pref domain.Preference, scalarization domain.Scalarization, seed uint64) (*Trajectory, error) {
-	t, err := s.taskFromStart(state, ctx, steps, seed)
-	if err != nil {
-		return nil, err
-	}
-	return t.minimise(pref, scalarization)
-}
-
-// taskFromStart is the task of fromStart.
+// taskFromStart is the task of Minimise from a scenario's start: from the plans of the nearest library scenarios, and the
+// Solver's own starts.
 func (s *Solver) taskFromStart(state, ctx []float64, steps int, seed uint64) (*task, error) {
 	l, err := s.library(s.ctx, nil)
 	if err != nil {
