@@ -96,6 +96,9 @@ func (a *App) Setup(cmd *cobra.Command, name, modelFile, method string) (*gpc.Ca
 	if err != nil {
 		return nil, s, err
 	}
+	if flags := cmd.Flags(); modelFile == "" && !c.Bundled() && flags.Lookup("method") == nil && flags.Lookup("methods") == nil {
+		return c, s, BadInputf("case %s has no bundled map: make one with compile and give its file with --model", c.Name())
+	}
 	s, err = c.Setup(method, modelFile)
 	return c, s, err
 }

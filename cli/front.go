@@ -50,6 +50,9 @@ cheaper in one. The observation is the start of a test episode, or that of --sta
 every limit, or none is within the bounds.`,
 		Args: ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := CheckOutputs([]durable.File{{Name: "--csv", Path: csvFile}}, append(systemFiles(args[0]), durable.File{Name: "--model", Path: modelFile}, durable.File{Name: "--state", Path: stateFile})); err != nil {
+				return err
+			}
 			c, setup, err := a.Setup(cmd, args[0], modelFile, method)
 			if err != nil {
 				return err

@@ -157,6 +157,9 @@ func TestWrongFilesAreNamed(t *testing.T) {
 		{"eval cart --model " + file + " --trace " + filepath.Join(dir, "none", "run.jsonl"), []string{"--trace", "the folder " + filepath.Join(dir, "none") + " does not exist"}},
 		{"eval cart --model ../paper/models/integrator-convex.safetensors", []string{"../paper/models/integrator-convex.safetensors: ", `"integrator-convex"`, `"cart"`}},
 		{"eval cart", []string{"case cart has no bundled map", "compile", "--model", "a method that needs none"}},
+		{"front cart --model " + file + " --csv " + filepath.Join(dir, "none", "f.csv"), []string{"--csv", "the folder " + filepath.Join(dir, "none") + " does not exist"}},
+		{"front cart --model " + file + " --csv " + file, []string{"--csv", "--model"}},
+		{"front cart", []string{"case cart has no bundled map: make one with compile and give its file with --model\n"}}, // and no --method
 		{"verify " + text, []string{text, "is this a trace"}},
 		{"refine cart --model " + file, []string{"standard input (--state FILE"}},
 	} {

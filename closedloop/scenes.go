@@ -163,7 +163,7 @@ func readScene(path string) ([]byte, error) {
 	if len(text) > MaxSceneBytes {
 		return nil, &SceneError{path, fmt.Errorf("longer than %d bytes", MaxSceneBytes)}
 	}
-	return text, nil
+	return bytes.TrimPrefix(text, []byte("\ufeff")), nil
 }
 
 // ParseScene reads a scene file as far as that needs no case. Errors name the field.

@@ -464,6 +464,9 @@ func (r *run) finish(ctx context.Context, reason string, watch *machine.Watch) (
 	}
 	if out.Met = out.Test.meets(&r.opt); !out.Met || out.Test.lacksReferences() {
 		out.Advice = advice(out, &r.opt)
+		if c := r.candidates(); len(out.Choice) < len(c) && !out.Choice[0].meets(&r.opt) {
+			out.Advice = "a larger budget, which leaves time to try " + c[len(c)-1].method
+		}
 	}
 	m.Provenance.Command, m.Provenance.Method, m.Provenance.Choices = r.opt.Command, method, out.choices()
 	if err := m.WriteFile(r.opt.Out); err != nil {

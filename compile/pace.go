@@ -154,7 +154,9 @@ func (r *run) choiceStarts(c candidate) int {
 	remaining := budget - r.spent()
 	room := (remaining - r.testSeconds(cmp.Or(r.opt.TestStarts, minTests), perEpisode)) / max(perEpisode, 1e-9)
 	n := int(min(float64(c.starts), max(fewestStarts, room)))
-	if c.method != "direct" && float64(n)*perEpisode+r.testSeconds(cmp.Or(r.opt.TestStarts, fewestStarts), perEpisode) > remaining+maxOverrun*budget {
+	tests := cmp.Or(r.opt.TestStarts, fewestStarts)
+	least := r.testSeconds(tests, r.journal.Pace.Episodes["direct"]) // references take their time whatever is chosen
+	if c.method != "direct" && float64(n)*perEpisode+r.testSeconds(tests, perEpisode) > max(remaining, least+min(0, remaining))+maxOverrun*budget {
 		return 0
 	}
 	return n

@@ -162,6 +162,11 @@ func TestCandidatesHaveTheTimeLeft(t *testing.T) {
 			t.Errorf("%s after %v s: %d starts, want %d", v.method, v.spent, got, v.want)
 		}
 	}
+	// References of a test that take longer than what is left are no reason to test the faster method.
+	r.journal.Pace.Reference, r.earlierSeconds = 20, 260
+	if got := r.choiceStarts(candidate{"polish-ahead", 200}); got != 20 {
+		t.Errorf("with slow references: %d starts, want 20", got)
+	}
 }
 
 // TestConfirming: as many starts as a quarter of what is left has room for, five times the held-out ones

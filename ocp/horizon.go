@@ -16,7 +16,7 @@ import (
 func (s *Solver) Oracle(state, ctx []float64, steps int, pref domain.Preference) (cost float64, plan [][]float64, err error) {
 	if plan, states := s.withoutBlocks().simulateReceding(state, ctx, steps, pref); plan != nil {
 		t := task{solver: s, state: state, ctx: ctx, steps: steps, seed: 1, starts: [][][]float64{plan}, states: states}
-		if best, err := t.minimise(pref, domain.WeightedSum); err == nil {
+		if best, err := t.reference(pref, false); err == nil {
 			return best.Cost - best.TerminalCost, best.U, nil
 		}
 	}
@@ -24,11 +24,29 @@ func (s *Solver) Oracle(state, ctx []float64, steps int, pref domain.Preference)
 	if err != nil {
 		return math.NaN(), nil, err
 	}
-	best, err := t.minimiseBest(pref, true)
+	best, err := t.reference(pref, true)
 	if err != nil {
 		return math.NaN(), nil, err
 	}
 	return best.Cost - best.TerminalCost, best.U, nil
+}
+
+// reference is minimiseBest, continued to a thousandth of the tolerance. Products of slack and multiplier within the tolerance
+// cost little each, and their sum over a plan some 1e-4 of a cost that is small beside its derivatives.
+func (t *task) reference(pref domain.Preference, screened bool) (*Trajectory, error) {
+	t.keepWorkspace = true
+	best, err := t.minimiseBest(pref, screened)
+	if err != nil {
+		return nil, err
+	}
+	defer t.solver.work.workspaces.Put(t.workspace)
+	closer := *t.solver
+	closer.opt.Tolerance *= 1e-3
+	next := task{solver: &closer, state: t.state, ctx: t.ctx, steps: t.steps, neighbour: t.workspace, following: true}
+	if c, err := next.minimise(pref, domain.WeightedSum); err == nil && c.Cost < best.Cost {
+		return c, nil
+	}
+	return best, nil
 }
 
 // simulateReceding drives the plant by a receding loop for the given steps. It returns the plan and the states and

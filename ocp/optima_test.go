@@ -191,3 +191,35 @@ func TestKeptSlopesAreThoseOfTheIterate(t *testing.T) {
 		t.Errorf("the barrier begins at %v, want %v", barriers[1], barriers[0])
 	}
 }
+
+// hill is a cart whose cost is its position above a level, which nearly cancels over a plan.
+type hill struct {
+	cart
+	level float64
+}
+
+func (p hill) Objectives(s, u, c, J []float64) { J[0], J[1] = 10*(s[0]-p.level), 0 }
+func (hill) Gradient(s, u, c, sigma, gs, gu []float64) {
+	gs[0], gs[1], gu[0] = 10*sigma[0], 0, 0
+}
+
+// A reference is an optimum however small its cost is beside its derivatives: what every limit's product leaves of the
+// cost adds up over a plan.
+func TestAReferenceOfSmallCostIsAnOptimum(t *testing.T) {
+	p := hill{cart: cart{force: 1, speed: 100, steps: 40}}
+	total, s := 0.0, []float64{1, 0.5}
+	for range p.steps { // full force backwards
+		total += 10 * s[0]
+		s = []float64{s[0] + cartDt*s[1], s[1] - cartDt}
+	}
+	p.level = (total - 2) / 10 / float64(p.steps)
+	axes := []domain.Variable{{Name: "x", Lo: -2, Hi: 2}, {Name: "v", Lo: -1, Hi: 1}}
+	solver, err := New(p, axes, func(q, s, c []float64) { copy(s, q) }, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cost, _, err := solver.Oracle([]float64{1, 0.5}, nil, p.steps, domain.Preference{W: []float64{0.5, 0.5}})
+	if err != nil || !(math.Abs(cost-1) < 1e-6) {
+		t.Errorf("cost %v, %v, want 1", cost, err)
+	}
+}

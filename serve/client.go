@@ -86,6 +86,10 @@ func (c *Client) Close() { c.http.CloseIdleConnections() }
 // a *StatusError.
 func (c *Client) Decide(ctx context.Context, session string, r Request) (*Decision, error) {
 	ask := map[string]any{"session": session, "s": r.S, "c": r.C}
+	if r.Y != nil {
+		ask["y"] = r.Y
+		delete(ask, "s")
+	}
 	if r.Preference != nil {
 		ask["preference"] = weightsOf(r.Preference)
 	}
@@ -198,18 +202,34 @@ type remote struct {
 
 func (r *remote) Reset(domain.Episode) error { return r.client.Reset(r.ctx, r.session) }
 
+// Abilities has what a plant whose state is estimated measures decided by the server's estimate.
+func (r *remote) Abilities() *domain.ControllerAbilities {
+	return &domain.ControllerAbilities{DecideMeasured: func(y, c []float64, p domain.Preference, s, estimated, u []float64) (domain.Decision, error) {
+		d, answer, err := r.decide(Request{Y: y, C: c, Preference: &p}, u)
+		if err == nil && answer.Estimate != nil {
+			copy(s, answer.Estimate.S)
+			copy(estimated, answer.Estimate.C)
+		}
+		return d, err
+	}}
+}
+
 func (r *remote) Decide(s, c []float64, p domain.Preference, u []float64) (domain.Decision, error) {
+	d, _, err := r.decide(Request{S: s, C: c, Preference: &p}, u)
+	return d, err
+}
+
+func (r *remote) decide(ask Request, u []float64) (domain.Decision, *Decision, error) {
 	now := time.Now()
-	ask := Request{S: s, C: c, Preference: &p, Observed: now}
-	if r.deadline > 0 {
+	if ask.Observed = now; r.deadline > 0 {
 		ask.Deadline = now.Add(r.deadline)
 	}
 	d, err := r.client.Decide(r.ctx, r.session, ask)
 	if err != nil {
-		return domain.Decision{}, err
+		return domain.Decision{}, nil, err
 	}
 	if copy(u, d.U) != len(u) {
-		return domain.Decision{}, fmt.Errorf("serve: the server decides actions of %d entries, want %d", len(d.U), len(u))
+		return domain.Decision{}, nil, fmt.Errorf("serve: the server decides actions of %d entries, want %d", len(d.U), len(u))
 	}
-	return domain.Decision{Sigma: d.Sigma, Residual: d.Residual, Limit: d.ResidualLimit, Displacement: d.Displacement, Fallback: domain.Fallback(d.Fallback)}, nil
+	return domain.Decision{Sigma: d.Sigma, Residual: d.Residual, Limit: d.ResidualLimit, Displacement: d.Displacement, Fallback: domain.Fallback(d.Fallback)}, d, nil
 }

@@ -2,7 +2,10 @@ package serve_test
 
 import (
 	"math"
+	"net/http/httptest"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/closedloop"
@@ -72,6 +75,26 @@ func TestWhatIsMeasuredIsServed(t *testing.T) {
 	truth := make([]float64, 2)
 	if ep.State(truth); math.Abs(state[1]-truth[1]) > 0.2 {
 		t.Errorf("the speed is %v, its estimate at the last decision %v", truth[1], state[1])
+	}
+}
+
+// A plant that a client drives gives what it measures, with its gaps, and its episodes are those of an evaluation.
+func TestAPlantElsewhereIsMeasured(t *testing.T) {
+	c := glider(t)
+	s := require.Get(serve.New(c, cpu(t), serve.Options{Setup: gpc.Setup{Method: "nmpc"}}))(t)
+	t.Cleanup(s.Close)
+	h := httptest.NewServer(serve.Handler(s, serve.HTTPOptions{}))
+	defer h.Close()
+	client := require.Get(serve.Dial(h.URL, serve.ClientOptions{}))(t)
+	defer client.Close()
+	o := closedloop.Options{Episodes: 3, Seed: 2, Preference: domain.Preference{Adaptive: true}}
+	want := require.Get(c.Evaluate(t.Context(), gpc.Setup{Method: "nmpc"}, engine.Options{}, o))(t)
+	got := require.Get(c.EvaluateBy(t.Context(), func() (domain.Controller, error) { return client.Controller(t.Context(), "a", time.Hour), nil }, o))(t)
+	if got.Safe != want.Safe || !slices.Equal(got.Outcomes.Cost, want.Outcomes.Cost) {
+		t.Errorf("%v safe, costs %v, want %v and %v", got.Safe, got.Outcomes.Cost, want.Safe, want.Outcomes.Cost)
+	}
+	if d := require.Get(client.Decide(t.Context(), "b", serve.Request{Y: []float64{math.NaN()}, C: []float64{0, 0}}))(t); d.Estimate.Faults[0] != "missing" {
+		t.Errorf("%+v", d.Estimate)
 	}
 }
 

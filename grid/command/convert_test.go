@@ -33,6 +33,9 @@ func TestConvert(t *testing.T) {
 	if code != 0 || tables(first) != tables(second) {
 		t.Errorf("exit code %d: %s, of the file %s", code, second, first)
 	}
+	if code, out, _ := run("pf", "convert", converted, "--csv", folder, "--json"); code != 0 || !strings.Contains(out, `"notes":[]`) {
+		t.Errorf("exit code %d: %s", code, out)
+	}
 	if code, _, _ := run("pf", "convert", raw); code != 2 {
 		t.Errorf("without an output: exit code %d", code)
 	}

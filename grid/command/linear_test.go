@@ -65,4 +65,11 @@ func TestLinearOptimum(t *testing.T) {
 	if code, out, _ = run("opf", "dc", "case30", "--scale", "3"); code != 1 || !strings.Contains(out, "contradict one another") {
 		t.Errorf("exit code %d: %s", code, out)
 	}
+	// Loads whose squares overflow have no optimum, and those that overflow no power flow.
+	if code, out, log = run("opf", "dc", "case30", "--scale", "1e300"); code != 1 || !strings.Contains(out, "do not meet the conditions") {
+		t.Errorf("exit code %d: %s, %s", code, out, log)
+	}
+	if code, _, log = run("pf", "dc", "case30", "--scale", "1e308"); code != 2 || !strings.Contains(log, "no finite power takes up the balance") {
+		t.Errorf("exit code %d: %s", code, log)
+	}
 }

@@ -3,8 +3,10 @@ package command
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strconv"
 	"strings"
@@ -37,7 +39,9 @@ func (y *flowFlags) slack(n *network.Network) (factors []float64, err error) {
 		return nil, nil
 	}
 	if y.participation != "headroom" {
-		factors, err = participation(n, y.participation)
+		if factors, err = participation(n, y.participation); errors.Is(err, fs.ErrNotExist) {
+			err = fmt.Errorf("%w, or headroom", err)
+		}
 	}
 	y.opt.Slack = results.NewSlack(n, y.participation == "headroom", factors)
 	return factors, gpc.BadInput(err)

@@ -236,6 +236,9 @@ func TestParticipationInAPowerFlow(t *testing.T) {
 		}
 		sum[how] = r.Gen[1].Pg // unit 2, at the reference
 	}
+	if code, _, log := run("pf", "case9", "--participation", "pmin"); code != 2 || !strings.Contains(log, "want range, pmax, equal or a file of lines such as \"unit 2 0.4\", or headroom") {
+		t.Errorf("exit code %d: %s", code, log)
+	}
 	if !(sum["pmax"] < sum[""]-30 && sum["headroom"] < sum[""]-30) {
 		t.Errorf("the reference gives %v", sum)
 	}

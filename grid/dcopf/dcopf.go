@@ -208,7 +208,7 @@ func Reason(r *acopf.Result) string {
 	case acopf.Infeasible:
 		return "balances and limits of units, ratings and angles contradict one another"
 	}
-	return fmt.Sprintf("after %d iterations the conditions of an optimum are not met", r.Iterations)
+	return "the iterations do not meet the conditions of an optimum"
 }
 
 // state is an iterate.
@@ -270,7 +270,7 @@ func (s *Solver) iterate(ctx context.Context, pd []float64) (*acopf.Result, *aco
 			r.Status = acopf.Infeasible
 			break
 		}
-		if !s.factorise(y) {
+		if math.IsNaN(y.worst) || !s.factorise(y) {
 			r.Status = acopf.Numerical
 			break
 		}

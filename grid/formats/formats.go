@@ -6,6 +6,7 @@
 package formats
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"os"
@@ -43,6 +44,7 @@ func Read(name string, source io.Reader) (c *matpower.Case, err error) {
 	if len(text) > matpower.MaxBytes {
 		return nil, &matpower.Error{Name: name, Line: 1, Reason: fmt.Sprintf("the file is larger than %d MiB", matpower.MaxBytes>>20)}
 	}
+	text = bytes.TrimPrefix(text, []byte("\ufeff"))
 	defer func() {
 		switch r := recover().(type) {
 		case nil:

@@ -267,6 +267,23 @@ func TestBinaryCase(t *testing.T) {
 	}
 }
 
+// A file that ends before its switched shunts do is refused, wherever it ends; a byte order mark moves no column.
+func TestFilesAreWhole(t *testing.T) {
+	raw := file(t, "wscc9.raw")
+	end := strings.Index(raw, "0 / END OF SWITCHED SHUNT")
+	for k := 0; k <= end; k += 1 + strings.IndexByte(raw[k:], '\n') {
+		if c, err := formats.Read("x.raw", strings.NewReader(raw[:k])); err == nil {
+			t.Errorf("the first %d bytes are a case of %d branches", k, len(c.Branch))
+		}
+	}
+	read(t, "x.raw", raw[:end]+"Q\n")
+	for _, name := range []string{"wscc9.raw", "three.cdf"} {
+		if plain, marked := read(t, name, file(t, name)), read(t, name, "\ufeff"+file(t, name)); plain.BaseMVA != marked.BaseMVA || !slices.Equal(plain.Bus, marked.Bus) {
+			t.Errorf("%s: %v MVA, behind a byte order mark %v", name, plain.BaseMVA, marked.BaseMVA)
+		}
+	}
+}
+
 // FuzzRead: no file of any format ends the program, and what is read is a case.
 func FuzzRead(f *testing.F) {
 	f.Add(0, []byte(file(f, "wscc9.raw")))

@@ -195,6 +195,9 @@ func (y *rawCase) scan(lines []string) {
 			y.sections[names[section]] = append(y.sections[names[section]], r)
 		}
 	}
+	if section <= slices.Index(names, "SWITCHED SHUNT") {
+		failf(len(lines), "the file ends in the section %s, without its 0 or a Q: it is not whole", names[section])
+	}
 }
 
 // busOf is the row of a bus, by its field.

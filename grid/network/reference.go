@@ -21,7 +21,7 @@ type changedType struct {
 
 // Notes say in a sentence each where the network differs from the file.
 func (n *Network) Notes() []string {
-	notes := slices.Clone(n.notes)
+	notes := append([]string{}, n.notes...)
 	for _, m := range n.MovedReferences {
 		notes = append(notes, fmt.Sprintf("bus %d, the reference of the file, has no generator in service: bus %d is the reference instead, the one with the most active power in its island", n.BusID[m.From], n.BusID[m.To]))
 	}

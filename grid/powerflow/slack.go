@@ -27,10 +27,15 @@ func (y *Slack) validate(units int) error {
 	if len(y.Shares) != units {
 		return fmt.Errorf("powerflow: %d shares for %d units", len(y.Shares), units)
 	}
+	sum := 0.0
 	for g, share := range y.Shares {
+		sum += share
 		if !(share >= 0) || math.IsInf(share, 1) {
 			return fmt.Errorf("powerflow: the share of unit %d is %g: want 0 or more, and finite", g, share)
 		}
+	}
+	if !(sum > 0) || math.IsInf(sum, 1) {
+		return fmt.Errorf("powerflow: the shares of units add up to %g: give one above 0 to a unit whose power can change", sum)
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package powerflow_test
 
 import (
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/gpc-engine/gpc/grid/networktest"
@@ -53,6 +54,9 @@ func TestUnitsShareTheBalance(t *testing.T) {
 				t.Errorf("%s: unit %d: %v, then %v", name, g, sol.Pg[g], again.Pg[g])
 			}
 		}
+	}
+	if err := s.Solve(input, powerflow.Options{Slack: &powerflow.Slack{Shares: make([]float64, len(shares))}}, s.NewSolution()); err == nil || !strings.Contains(err.Error(), "add up to 0") {
+		t.Errorf("no share at all: %v", err)
 	}
 	shares[3] = math.Inf(1)
 	if err := s.Solve(input, powerflow.Options{Slack: &powerflow.Slack{Shares: shares}}, s.NewSolution()); err == nil {

@@ -88,6 +88,9 @@ func ReadControls(n *network.Network, name string, source io.Reader) (list []Con
 		if c.Low > c.High || c.Min > c.Max || c.Kind == "tap" && c.Min <= 0 {
 			return fmt.Errorf("%.60q: a band or a range without room", line)
 		}
+		if slices.ContainsFunc(list, func(o Control) bool { return o.Kind == c.Kind && o.branch == c.branch && o.shunt == c.shunt }) {
+			return fmt.Errorf("%s %s is listed twice", c.Kind, words[1])
+		}
 		list = append(list, c)
 		return nil
 	})
@@ -122,6 +125,9 @@ func Regulate(n *network.Network, pr FlowProblem, controls []Control) (*PowerFlo
 		}
 		return 1
 	}
+	span := func(c *Control) float64 { // of the setting, up to what moves a network much
+		return min(c.Max-c.Min, map[string]float64{"tap": 1, "shift": 90, "shunt": n.BaseMVA}[c.Kind])
+	}
 	excess := func(c *Control, v float64) float64 { return v - min(max(v, c.Low), c.High) }
 	m, slope := n, make([]float64, len(controls))
 	solve := func(m *network.Network) (*PowerFlow, Point, error) {
@@ -154,7 +160,7 @@ func Regulate(n *network.Network, pr FlowProblem, controls []Control) (*PowerFlo
 	}
 	for i := range controls { // the slope of each at the start
 		c := &controls[i]
-		delta := (c.Max - c.Min) / 100
+		delta := span(c) / 100
 		if c.Set+delta > c.Max {
 			delta = -delta
 		}
@@ -174,10 +180,10 @@ func Regulate(n *network.Network, pr FlowProblem, controls []Control) (*PowerFlo
 				c := &controls[i]
 				values[i], settings[i] = value(p, c), c.Set
 				e := excess(c, values[i])
-				if math.Abs(e) <= controlTolerance*unit(c) || slope[i] == 0 {
+				if math.Abs(e) <= controlTolerance*unit(c) || math.Abs(slope[i])*span(c) <= controlTolerance*unit(c) {
 					continue
 				}
-				if set := min(max(c.Set-e/slope[i], c.Min), c.Max); math.Abs(set-c.Set) > 1e-9*(c.Max-c.Min) {
+				if set := min(max(c.Set-e/slope[i], c.Min), c.Max); math.Abs(set-c.Set) > 1e-9*span(c) {
 					c.Set, change = set, true
 					next = apply(next, c, set)
 				}
@@ -194,7 +200,7 @@ func Regulate(n *network.Network, pr FlowProblem, controls []Control) (*PowerFlo
 			}
 			for i := range controls {
 				c := &controls[i]
-				if d := c.Set - settings[i]; math.Abs(d) > 1e-6*(c.Max-c.Min) {
+				if d := c.Set - settings[i]; math.Abs(d) > 1e-6*span(c) {
 					if s := (value(p, c) - values[i]) / d; s*slope[i] > 0 && math.Abs(s) > 0.1*math.Abs(slope[i]) {
 						slope[i] = s
 					}

@@ -55,7 +55,15 @@ func TestControlsAtTheEndOfTheirRange(t *testing.T) {
 	if y := flow.Controls[0]; y.Keeps || y.Set != 5 {
 		t.Errorf("%+v", y)
 	}
-	for line, reason := range map[string]string{"tap 99 bus 4 1 1 0.9 1.1": "no branch in service is 99", "tap 8 bus 99 1 1 0.9 1.1": "no bus in service is 99", "tap 8 bus 4 1 1 0.9": "want", "tap 8 bus 4 1.1 1 0.9 1.1": "without room", "tap 8 bus 4 1 x 0.9 1.1": "finite", "valve 8 bus 4 1 1 0.9 1.1": "want tap", "tap 8 bus 4 1 1 0.9 1.1 0": "steps"} {
+	// A range beyond all that a network takes is no other problem; a shifter on a bridge stays where it is.
+	nine := require.Get(network.New(networktest.Case(t, "case9")))(t)
+	list = require.Get(results.ReadControls(nine, "controls", strings.NewReader("shunt 9 bus 9 1.03 1.05 0 1e9\nshift 4 flow 20 30 -1e9 1e9\n")))(t)
+	flow, _, err = results.Regulate(nine, results.FlowProblem{}, list)
+	require.OK(t, err)
+	if y := flow.Controls; !y[0].Keeps || math.Abs(y[0].Set-38.19) > 0.01 || y[1].Keeps || y[1].Set != 0 {
+		t.Errorf("%+v", y)
+	}
+	for line, reason := range map[string]string{"tap 8 bus 4 1 1 0.9 1.1\ntap 8 bus 7 1 1 0.9 1.1": "line 2: tap 8 is listed twice", "tap 99 bus 4 1 1 0.9 1.1": "no branch in service is 99", "tap 8 bus 99 1 1 0.9 1.1": "no bus in service is 99", "tap 8 bus 4 1 1 0.9": "want", "tap 8 bus 4 1.1 1 0.9 1.1": "without room", "tap 8 bus 4 1 x 0.9 1.1": "finite", "valve 8 bus 4 1 1 0.9 1.1": "want tap", "tap 8 bus 4 1 1 0.9 1.1 0": "steps"} {
 		if _, err := results.ReadControls(n, "controls", strings.NewReader(line)); err == nil || !strings.Contains(err.Error(), reason) {
 			t.Errorf("%q: %v, want %q", line, err, reason)
 		}

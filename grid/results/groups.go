@@ -59,17 +59,23 @@ func parseGroup(n *network.Network, line string) (g Group, err error) {
 	g.Label = strings.TrimSpace(label)
 	for _, element := range strings.Split(rest, ",") {
 		element = strings.TrimSpace(element)
-		if k := slices.Index(n.BranchName, element); k >= 0 {
-			g.Branches = append(g.Branches, k)
+		matches := 0
+		for _, kind := range []struct {
+			names   []string
+			numbers *[]int
+		}{{n.BranchName, &g.Branches}, {n.GenName, &g.Units}, {n.BusName, &g.Buses}} {
+			for k, name := range kind.names {
+				if name == element && element != "" {
+					*kind.numbers = append(*kind.numbers, k)
+					matches++
+				}
+			}
+		}
+		if matches == 1 {
 			continue
 		}
-		if k := slices.Index(n.GenName, element); k >= 0 {
-			g.Units = append(g.Units, k)
-			continue
-		}
-		if b := slices.Index(n.BusName, element); b >= 0 {
-			g.Buses = append(g.Buses, b)
-			continue
+		if matches > 1 {
+			return g, fmt.Errorf("%d elements of the case have the name %.60q: give rows of the tables", matches, element)
 		}
 		if number, ok := strings.CutPrefix(element, "bus "); ok {
 			b := slices.IndexFunc(n.BusID, func(id int) bool { return fmt.Sprint(id) == strings.TrimSpace(number) })
@@ -79,9 +85,12 @@ func parseGroup(n *network.Network, line string) (g Group, err error) {
 			g.Buses = append(g.Buses, b)
 			continue
 		}
+		if kind, _, _ := strings.Cut(element, " "); kind != "branch" && kind != "unit" {
+			return g, fmt.Errorf("%.60q: want branch ROW or unit ROW, bus NUMBER or a name of the case", element)
+		}
 		o, err := secure.ParseOutage(n, element)
 		if err != nil {
-			return g, fmt.Errorf("%w, bus NUMBER or a name of the case", err)
+			return g, err
 		}
 		if o.Branch >= 0 {
 			g.Branches = append(g.Branches, o.Branch)

@@ -2,6 +2,7 @@ package results
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -38,7 +39,9 @@ func LinearFlow(n *network.Network, pd, pg []float64) (*PowerFlow, Point, error)
 		if g < 0 {
 			return nil, Point{}, fmt.Errorf("network %s, bus %d: the reference bus has no generator in service, so that no power takes up the balance", n.Name, n.BusID[r])
 		}
-		pg[g] -= missing[r]
+		if pg[g] -= missing[r]; math.IsNaN(pg[g]) || math.IsInf(pg[g], 0) {
+			return nil, Point{}, fmt.Errorf("network %s, bus %d: no finite power takes up the balance", n.Name, n.BusID[r])
+		}
 	}
 	r := &PowerFlow{Case: n.Name, Converged: true, Status: "converged", Reason: "a linear power flow", Bus: []FlowBus{}, WallMS: float64(time.Since(start)) / 1e6}
 	for _, v := range pd {

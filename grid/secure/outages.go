@@ -128,7 +128,7 @@ func EachLine(name string, r io.Reader, visit func(line string) error) error {
 	lines := bufio.NewScanner(r)
 	number := 1
 	for ; lines.Scan(); number++ {
-		line, _, _ := strings.Cut(lines.Text(), "#")
+		line, _, _ := strings.Cut(strings.TrimPrefix(lines.Text(), "\ufeff"), "#")
 		if line = strings.TrimSpace(line); line == "" {
 			continue
 		}

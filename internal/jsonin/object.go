@@ -34,12 +34,12 @@ func Errorf(field, format string, args ...any) error {
 // Fields are those of an object that nobody has taken yet.
 type Fields map[string]json.RawMessage
 
-// Object reads the one object that a text is, with no field twice; like is one as an example.
+// Object reads the one object that a text is, behind a byte order mark or not, with no field twice; like is one as an example.
 func Object(text []byte, kind, like string) (Fields, error) {
 	if !utf8.Valid(text) {
 		return nil, fmt.Errorf("the %s is not UTF-8", kind)
 	}
-	dec := json.NewDecoder(bytes.NewReader(text))
+	dec := json.NewDecoder(bytes.NewReader(bytes.TrimPrefix(text, []byte("\ufeff"))))
 	if t, err := dec.Token(); err != nil || t != json.Delim('{') {
 		return nil, fmt.Errorf("the %s is not a JSON object, such as %s", kind, like)
 	}

@@ -25,7 +25,7 @@ func TestRead(t *testing.T) {
 			t.Errorf("%q: %v, %v; want field %q and an error that mentions %s", text, f, err, want.field, want.says)
 		}
 	}
-	f, err := Object([]byte(` {"a":[1, 2],"b":null} `), "body", "{}")
+	f, err := Object([]byte("\ufeff"+` {"a":[1, 2],"b":null} `), "body", "{}")
 	if err != nil || len(f) != 2 || string(f["a"]) != "[1, 2]" || string(f["b"]) != "null" {
 		t.Errorf("%q, %v", f, err)
 	}

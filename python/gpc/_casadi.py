@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gpc import _expression as e
-from gpc._implicit import Equations
+from gpc._implicit import Equations, counted
 from gpc._lib import InputError
 
 __all__ = ["CasadiFunction", "from_casadi"]
@@ -223,6 +223,7 @@ def from_casadi(f: Any, *, iterations: int = 8) -> CasadiFunction:
 
     if not isinstance(f, casadi.Function):
         raise InputError(f"from_casadi takes a casadi.Function, not a {type(f).__name__}: casadi.Function(name, [inputs], [outputs])")
+    iterations = counted(iterations, "from_casadi")
     names = {getattr(casadi, k): k.removeprefix("OP_") for k in dir(casadi) if k.startswith("OP_")}
     if not f.is_a("SXFunction"):
         try:

@@ -271,10 +271,10 @@ def mul(x: Any, y: Any) -> Any:
 
 
 def div(x: Any, y: Any) -> Any:
-    if _plain(x, y):
-        return x / y
     if _is(y, 0):
         raise InputError(f"{at(_line())}a division by 0")
+    if _plain(x, y):
+        return x / y
     return x if _is(y, 1) else _apply("div", x, y)
 
 

@@ -21,8 +21,8 @@ class Forecast:
     def __init__(self, unit: str, points: int, period: float, range: Any) -> None:
         if not isinstance(unit, str):
             raise InputError(f'unit is {unit!r}, want a text such as "€/kWh"')
-        if isinstance(points, bool) or not isinstance(points, (int, np.integer)) or points < 2:
-            raise InputError(f"points is {points!r}, want a number of points, at least 2")
+        if isinstance(points, bool) or not isinstance(points, (int, np.integer)) or not 2 <= points <= 1000:
+            raise InputError(f"points is {points!r}, want a number of points, 2 to 1000")
         self.unit, self.points, self.period = unit, int(points), number(period, "period", "the time between two points, s")
         if not 0 < self.period < np.inf:
             raise InputError(f"period is {period!r}, want the time between two points, s, above 0")

@@ -50,6 +50,13 @@ _PARTIALS: dict[str, Callable[..., tuple[Callable[[], Any], ...]]] = {
 }
 
 
+def counted(iterations: Any, where: str) -> int:
+    """A number of Newton's iterations, each of which is written down."""
+    if isinstance(iterations, bool) or not isinstance(iterations, (int, np.integer)) or not 1 <= iterations <= 100:
+        raise InputError(f"{where}: iterations is {iterations!r}, want a number of Newton's iterations, 1 to 100")
+    return int(iterations)
+
+
 class Equations:
     """Residuals that are to be 0, as they were written down as a function of known inputs and then unknowns."""
 

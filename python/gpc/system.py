@@ -43,7 +43,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from gpc import _forecast
 from gpc._expression import Code, Expression, Vector, _objects, add, at, choose, div, evaluate, less, mul, refusal
-from gpc._implicit import Equations
+from gpc._implicit import Equations, counted
 from gpc._jumps import jump
 from gpc._lib import OUT, TEXT, Error, InputError, as_json, ask, declare, lib, number, remark, text
 from gpc._switches import Switched, discretes
@@ -408,16 +408,15 @@ class System:
         They are written down as so many of Newton's iterations from a guess, 0 where there is none: numbers by name, or a function of
         (s, c, u). What has not settled after them is an InputError with the residual."""
         self._algebraic = self._declared("algebraic", 'current="A"', units, more)
-        if isinstance(iterations, bool) or not isinstance(iterations, (int, np.integer)) or iterations < 1:
-            raise InputError(f"algebraic: iterations is {iterations!r}, want a number of Newton's iterations, at least 1")
         if guess is not None and not callable(guess) and not isinstance(guess, Mapping):
             raise InputError(f"algebraic: guess is {guess!r}, want numbers by name, or a function of (s, c, u)")
         numbers: dict[str, Any] = dict(guess) if isinstance(guess, Mapping) else {}
-        for name in numbers:
+        for name, value in numbers.items():
             if name not in self._algebraic:
                 raise InputError(f"algebraic: guess[{name!r}] is none of {', '.join(self._algebraic)}")
+            numbers[name] = number(value, f"algebraic: guess[{name!r}]", "a number; a function of (s, c, u) returns all of them")
         self._functions["guess"] = guess if callable(guess) else lambda: [numbers.get(k, 0.0) for k in self._algebraic]
-        self._iterations = int(iterations)
+        self._iterations = counted(iterations, "algebraic")
         return self._take("algebraic")
 
     def escape(self, steps: int) -> Callable[[F], F]:

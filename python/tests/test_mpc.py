@@ -198,8 +198,9 @@ def test_unknowns_are_checked_along_plans():
 
 
 @pytest.mark.parametrize("change, error", [
-    (lambda y: y.algebraic(v="V", guess=3), "guess is 3, want numbers by name, or a function"), (lambda y: y.algebraic(v="V", guess={"w": 3}), r"guess\['w'\] is none of v"),
-    (lambda y: y.algebraic(v="V", iterations=0), "iterations is 0, want a number"), (lambda y: y.algebraic(lambda s, z: z.v), "with the brackets"),
+    (lambda y: y.algebraic(v="V", guess=3), "guess is 3, want numbers by name, or a function"), (lambda y: y.algebraic(v="V", guess={"w": 3}), r"guess\['w'\] is none of v"), (lambda y: y.algebraic(v="V", guess={"v": lambda s: s.q}), r"guess\['v'\] is <function .*, want a number"),
+    (lambda y: y.algebraic(v="V", iterations=0), "iterations is 0, want a number"), (lambda y: y.algebraic(v="V", iterations=10**6), "iterations is 1000000, want a number of Newton's iterations, 1 to 100"),
+    (lambda y: y.algebraic(v="V")(lambda s, z: z.v**2), "the guess leads to a division by 0: take more iterations or a guess"), (lambda y: y.algebraic(lambda s, z: z.v), "with the brackets"),
     (lambda y: y.algebraic(v="V")(lambda s, z: (z.v, s.q)), "returns 2 numbers, want 1 residuals: v"), (lambda y: y.algebraic(v="V")(lambda s: s.q), "none of the residuals .* depends on z.v"),
     (lambda y: y.algebraic(v="V")(lambda s, u, z: z.v - np.where(u.u > 2, 1.0, s.q)), "compare the action 'u', and jump where it turns"),
     (lambda y: y.failed(lambda s, z: z.v > 9), "failed asks for z, which depends on the action"), (lambda y: y.failed(lambda s, zn: zn.v > 9), "has a parameter 'zn'"),

@@ -654,7 +654,7 @@ def test_forecast_of_a_plant_that_runs_on(every):
 
 
 @pytest.mark.parametrize("forecast, more, match", [
-    (3, {}, "forecast is 3, want names"), ({"price": 9}, {}, r"forecast\['price'\] is 9, want gpc.forecast"), ({"price": (1, 60)}, {}, "points is 1"),
+    (3, {}, "forecast is 3, want names"), ({"price": 9}, {}, r"forecast\['price'\] is 9, want gpc.forecast"), ({"price": (1, 60)}, {}, "points is 1"), ({"price": (10**6, 60)}, {}, "points is 1000000, want a number of points, 2 to 1000"),
     ({"price": (3, 0)}, {}, "period is 0"), ({"price": (3, 60)}, {}, "has no range"), ({"x": (3, 60)}, {}, "forecast\\['x'\\] has 'x', which is an entry"),
     ({"price": (3, 60)}, {"scenario": {"x": (-1, 1), "price": [(0, 1)] * 2}}, "want \\(lo, hi\\) of every point, or a list of 3"),
     ({"price": gpc.forecast(points=3, period=60, range=(0, 1))}, {"scenario": {"x": (-1, 1), "price": (0, 1)}}, "leave one of them out"),

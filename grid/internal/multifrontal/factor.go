@@ -258,7 +258,7 @@ func (t dense) largest(c, first, end, except int) (largest float64, partner int,
 // pivot moves a stable pivot of order one or two to position first and returns its order, 0 where no candidate is
 // stable. At a root the best candidate is always taken.
 func (t dense) pivot(first, end int, root bool) int {
-	best, bestShare := -1, -1.0
+	best, bestShare := first, -1.0
 	for c := first; c < end; c++ {
 		largest, partner, candidate := t.largest(c, first, end, -1)
 		d := math.Abs(t.entry(c, c))

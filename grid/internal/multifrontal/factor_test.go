@@ -171,6 +171,8 @@ func TestSingularMatrix(t *testing.T) {
 	if f.Zero != 1 || f.Negative != 0 {
 		t.Errorf("%d zero and %d negative pivots of diag(1 2; 2 4), 3, want 1 and 0", f.Zero, f.Negative)
 	}
+	// One that is not finite is factored without a pivot that compares.
+	f.Factor([]float64{math.NaN(), math.NaN(), math.NaN(), math.NaN(), math.NaN(), math.NaN()}, nil)
 }
 
 // What fronts leave waits for their parents only: the fronts come subtree by subtree, so that

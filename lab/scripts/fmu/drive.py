@@ -56,7 +56,11 @@ class Unit:
         self.slave.enterInitializationMode()
         for name, v in values.items():
             self.set(name, v)
+        outputs = [v.valueReference for v in self.description.modelVariables if v.causality == "output" and v.type == "Real"]
+        shown = self.slave.getReal(outputs)
         self.slave.exitInitializationMode()
+        if repr(shown) != repr(self.slave.getReal(outputs)):
+            raise SystemExit(f"{self.folder}: outputs {shown} in initialization mode, {self.slave.getReal(outputs)} after it")
 
     def get(self, name: str) -> list[float]:
         return list(self.slave.getReal(self.vectors[name]))
