@@ -144,16 +144,16 @@ func (f *Fronts) find(ctx context.Context, front *Front, obs Observation, weight
 				closest, neighbour = distance, front.Points[i].plan
 			}
 		}
-		chosen, err := f.search(obs, neighbour)
+		decision, err := f.search(obs, neighbour)
 		if err != nil {
 			return err
 		}
-		planned := len(chosen.Plan) / spec.ActionSize()
+		planned := len(decision.Plan) / spec.ActionSize()
 		if decisions > 0 && planned != decisions {
 			return fmt.Errorf("front: look-ahead %d, but a search plans to its own end, which is %d", decisions, planned)
 		}
-		point := simulated(f.problem, obs, w, slices.Clone(chosen.Plan), false)
-		point.Feasible = point.Feasible && chosen.Feasible
+		point := simulated(f.problem, obs, w, slices.Clone(decision.Plan), false)
+		point.Feasible = point.Feasible && decision.Feasible
 		front.LookAhead, front.Points = planned, append(front.Points, point)
 	}
 	return nil

@@ -159,7 +159,7 @@ func TestWrongFilesAreNamed(t *testing.T) {
 		{"eval cart", []string{"case cart has no bundled map", "compile", "--model", "a method that needs none"}},
 		{"front cart --model " + file + " --csv " + filepath.Join(dir, "none", "f.csv"), []string{"--csv", "the folder " + filepath.Join(dir, "none") + " does not exist"}},
 		{"front cart --model " + file + " --csv " + file, []string{"--csv", "--model"}},
-		{"front cart", []string{"case cart has no bundled map: make one with compile and give its file with --model\n"}}, // and no --method
+		{"refine cart", []string{"case cart has no bundled map: make one with compile and give its file with --model\n"}}, // and no --method
 		{"verify " + text, []string{text, "is this a trace"}},
 		{"refine cart --model " + file, []string{"standard input (--state FILE"}},
 	} {

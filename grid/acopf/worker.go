@@ -461,5 +461,6 @@ func (ln *lane) restart() {
 	ln.bestResidual, ln.bestBalance = math.Inf(1), math.Inf(1)
 	ln.monotone, ln.barrier = false, 0
 	ln.error, ln.alpha = math.Inf(1), 1
-	ln.pivoted, ln.stalled, ln.gradient, ln.convexified = false, 0, math.Inf(1), 0
+	ln.pivoted, ln.stalled = false, 0
+	ln.gradient, ln.convexified = math.Inf(1), 0
 }

@@ -570,9 +570,11 @@ func (y *rawCase) lines() {
 			power, bridges := dc*current, max(end.number(1, 1), 1)
 			q := -power * tangent(dc/bridges, current, ac, end.number(4, 0), end.number(5, 0))
 			if i == 0 {
-				d.From, d.Pf, d.PMax, d.Qf, d.QMinF, d.QMaxF = bus.ID, power, power, q, q, q
+				d.From, d.Pf, d.PMax = bus.ID, power, power
+				d.Qf, d.QMinF, d.QMaxF = q, q, q
 			} else {
-				d.To, d.Pt, d.Qt, d.QMinT, d.QMaxT = bus.ID, power, q, q, q
+				d.To, d.Pt = bus.ID, power
+				d.Qt, d.QMinT, d.QMaxT = q, q, q
 			}
 		}
 		y.addLine(r, d)

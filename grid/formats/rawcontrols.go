@@ -10,7 +10,7 @@ import (
 
 // shuntRange are the switched shunts of a bus that keep a voltage: MVAr at 1 pu.
 type shuntRange struct {
-	bus, kept      int // numbers of buses
+	bus, regulated int // numbers of buses
 	low, high      float64
 	present        float64 // of BINIT
 	least, largest float64
@@ -73,14 +73,14 @@ func (y *rawCase) regulateShunt(r rawRecord, susceptance int) {
 		return
 	}
 	bus := y.busOf(r, 0).ID
-	kept := bus
+	regulated := bus
 	if r.integer(band+2, 0) != 0 {
-		kept = y.busOf(r, band+2).ID
+		regulated = y.busOf(r, band+2).ID
 	}
 	k := slices.IndexFunc(y.shunts, func(s *shuntRange) bool { return s.bus == bus })
 	if k < 0 {
 		k = len(y.shunts)
-		y.shunts = append(y.shunts, &shuntRange{bus: bus, kept: kept, low: min(r.number(band, 1), r.number(band+1, 1)), high: max(r.number(band, 1), r.number(band+1, 1))})
+		y.shunts = append(y.shunts, &shuntRange{bus: bus, regulated: regulated, low: min(r.number(band, 1), r.number(band+1, 1)), high: max(r.number(band, 1), r.number(band+1, 1))})
 	}
 	s := y.shunts[k]
 	s.continuous = s.continuous || code == 2
@@ -114,6 +114,6 @@ func (y *rawCase) addShunts() {
 		} else if !s.continuous {
 			y.c.Notes = append(y.c.Notes, fmt.Sprintf("the switched shunt at bus %d has blocks of several sizes: its control has no steps", s.bus))
 		}
-		y.addControl("shunt %d bus %d %g %g %g %g%s", s.bus, s.kept, s.low, s.high, other+s.least, other+s.largest, steps(count))
+		y.addControl("shunt %d bus %d %g %g %g %g%s", s.bus, s.regulated, s.low, s.high, other+s.least, other+s.largest, steps(count))
 	}
 }

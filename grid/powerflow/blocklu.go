@@ -33,11 +33,11 @@ type blockLU struct {
 func (f *blockLU) upper(t int32) int32 { return int32(f.n) + t }
 func (f *blockLU) lower(t int32) int32 { return int32(f.n+len(f.row)) + t }
 
-// rightOf are the blocks right of step k's diagonal, and below those below it.
+// rightOf are the blocks right of step k's diagonal, and columnOf those below it.
 func (f *blockLU) rightOf(k int) []float64 {
 	return f.data[4*f.upper(f.start[k]) : 4*f.upper(f.start[k+1])]
 }
-func (f *blockLU) below(k int) []float64 {
+func (f *blockLU) columnOf(k int) []float64 {
 	return f.data[4*f.lower(f.start[k]) : 4*f.lower(f.start[k+1])]
 }
 
@@ -105,9 +105,9 @@ func (f *blockLU) factorise() bool {
 		i0, i1, i2, i3 := inv[0], inv[1], inv[2], inv[3]
 		from, to := int(f.start[k]), int(f.start[k+1])
 		m := to - from
-		right, below := f.rightOf(k), f.below(k)
+		right, column := f.rightOf(k), f.columnOf(k)
 		for a := 0; a < m; a++ {
-			l := below[4*a : 4*a+4 : 4*a+4]
+			l := column[4*a : 4*a+4 : 4*a+4]
 			l0, l1 := l[0]*i0+l[1]*i2, l[0]*i1+l[1]*i3
 			l2, l3 := l[2]*i0+l[3]*i2, l[2]*i1+l[3]*i3
 			l[0], l[1], l[2], l[3] = l0, l1, l2, l3
@@ -149,9 +149,9 @@ func (f *blockLU) forward() {
 		if y0 == 0 && y1 == 0 {
 			continue
 		}
-		below := f.below(k)
+		column := f.columnOf(k)
 		for a, r := range f.row[f.start[k]:f.start[k+1]] {
-			l := below[4*a : 4*a+4 : 4*a+4]
+			l := column[4*a : 4*a+4 : 4*a+4]
 			x[2*r] -= l[0]*y0 + l[1]*y1
 			x[2*r+1] -= l[2]*y0 + l[3]*y1
 		}
@@ -211,9 +211,9 @@ func (f *blockLU) halves(lowerHalves, upperHalves []half, path []int32) {
 		for c := range columns {
 			z[c], z[columns+c] = i[0]*z[c]+i[2]*z[columns+c], i[1]*z[c]+i[3]*z[columns+c]
 		}
-		right, below := f.rightOf(int(k)), f.below(int(k))
+		right, column := f.rightOf(int(k)), f.columnOf(int(k))
 		for a, r := range f.row[f.start[k]:f.start[k+1]] {
-			u, l := (*[4]float64)(right[4*a:]), (*[4]float64)(below[4*a:])
+			u, l := (*[4]float64)(right[4*a:]), (*[4]float64)(column[4*a:])
 			x, v := &lowerHalves[r], &upperHalves[r]
 			for c := range columns {
 				x[c] -= l[0]*y[c] + l[1]*y[columns+c]
@@ -277,9 +277,9 @@ func (f *blockLU) solveTransposed(x []float64, back []int32) {
 		k := back[i]
 		y := (*[2 * RightHandSides]float64)(x[2*RightHandSides*k:])
 		a0, a1, a2, a3, b0, b1, b2, b3 := y[0], y[1], y[2], y[3], y[4], y[5], y[6], y[7]
-		below := f.below(int(k))
+		column := f.columnOf(int(k))
 		for a, r := range f.row[f.start[k]:f.start[k+1]] {
-			l := (*[4]float64)(below[4*a:])
+			l := (*[4]float64)(column[4*a:])
 			v := (*[2 * RightHandSides]float64)(x[2*RightHandSides*r:])
 			a0 -= l[0]*v[0] + l[2]*v[4]
 			a1 -= l[0]*v[1] + l[2]*v[5]

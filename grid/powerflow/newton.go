@@ -228,7 +228,8 @@ func (s *Solver) inject() {
 // mismatch writes the mismatches above a size as the right-hand side, and returns the largest one beyond rounding and its bus.
 func (s *Solver) mismatch(size float64) (worst float64, bus int) {
 	rhs, kind := s.lu.rhs, s.kind[:len(s.position)]
-	ps, qs, p, q := s.ps[:len(kind)], s.qs[:len(kind)], s.p[:len(kind)], s.q[:len(kind)]
+	ps, qs := s.ps[:len(kind)], s.qs[:len(kind)]
+	p, q := s.p[:len(kind)], s.q[:len(kind)]
 	for b, k := range s.position {
 		if k < 0 {
 			continue

@@ -7,8 +7,8 @@ import "math"
 type rows struct {
 	first []int32 // by bus, of the entries
 	entry []admittance
-	// of are the entries of each pair, in the row of its i and in that of its j.
-	of [][2]int32
+	// places are the entries of each pair, in the row of its i and in that of its j.
+	places [][2]int32
 	v  [][2]float64 // by bus: real and imaginary part
 }
 
@@ -20,7 +20,7 @@ type admittance struct {
 
 func (s *Solver) newRows() *rows {
 	buses := s.net.Buses()
-	y := &rows{first: make([]int32, buses+1), entry: make([]admittance, 2*len(s.pairs)), of: make([][2]int32, len(s.pairs)), v: make([][2]float64, buses)}
+	y := &rows{first: make([]int32, buses+1), entry: make([]admittance, 2*len(s.pairs)), places: make([][2]int32, len(s.pairs)), v: make([][2]float64, buses)}
 	for _, p := range s.pairs {
 		y.first[p.i+1]++
 		y.first[p.j+1]++
@@ -30,7 +30,7 @@ func (s *Solver) newRows() *rows {
 	}
 	next := append([]int32(nil), y.first...)
 	for k, p := range s.pairs {
-		y.of[k] = [2]int32{next[p.i], next[p.j]}
+		y.places[k] = [2]int32{next[p.i], next[p.j]}
 		next[p.i]++
 		next[p.j]++
 		y.set(s, int32(k))
@@ -40,8 +40,8 @@ func (s *Solver) newRows() *rows {
 
 // set takes the admittances of a pair.
 func (y *rows) set(s *Solver, pair int32) {
-	p, of := &s.pairs[pair], y.of[pair]
-	y.entry[of[0]], y.entry[of[1]] = admittance{p.j, p.gij, p.bij}, admittance{p.i, p.gji, p.bji}
+	p, place := &s.pairs[pair], y.places[pair]
+	y.entry[place[0]], y.entry[place[1]] = admittance{p.j, p.gij, p.bij}, admittance{p.i, p.gji, p.bji}
 }
 
 // start takes the solver's voltages.
@@ -55,7 +55,8 @@ func (y *rows) start(s *Solver) {
 // inject computes the solver's injections at the voltages.
 func (y *rows) inject(s *Solver) {
 	vm, voltages, first := s.vm, y.v[:len(s.vm)], y.first[:len(s.vm)+1]
-	p, q, gd, bd := s.p[:len(vm)], s.q[:len(vm)], s.gd[:len(vm)], s.bd[:len(vm)]
+	p, q := s.p[:len(vm)], s.q[:len(vm)]
+	gd, bd := s.gd[:len(vm)], s.bd[:len(vm)]
 	for b := range vm {
 		re, im := 0.0, 0.0
 		entries := y.entry[first[b]:first[b+1]]

@@ -105,7 +105,7 @@ func (r *responses) use(s *Solver, m int32) {
 	r.products[m] = slices.Repeat([]float64{math.NaN()}, len(r.buses))
 	k := s.position[r.buses[m]]
 	r.x[2*k+1] = 1
-	r.right[m] = r.eliminate(s, []int32{k}, s.lu.below, func(k int32, l []float64, _ *[4]float64, x, y []float64) {
+	r.right[m] = r.eliminate(s, []int32{k}, s.lu.columnOf, func(k int32, l []float64, _ *[4]float64, x, y []float64) {
 		for a, row := range s.lu.row[s.lu.start[k]:s.lu.start[k+1]] {
 			b := l[4*a : 4*a+4 : 4*a+4]
 			y[2*row] -= b[0]*x[0] + b[1]*x[1]

@@ -47,7 +47,8 @@ func (y *securityRun) parts(ctx context.Context, w *securityWatch) error {
 		return err
 	}
 	path := func(k int) string { return filepath.Join(record.Folder, fmt.Sprintf("outages-%06d.json", k)) }
-	key, all, remaining, finished := y.key(), len(y.list)+len(y.groups), 0, 0
+	key, all := y.key(), len(y.list)+len(y.groups)
+	remaining, finished := 0, 0
 	var parts []int
 	for k := record.Index; k*outagesPerPart < all; k += max(1, record.Count) {
 		parts = append(parts, k)
