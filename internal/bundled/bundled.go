@@ -24,26 +24,24 @@ const (
 
 // Cases are those of all groups; opf:FILE.m and opf-secure:FILE.m name others.
 func Cases() gpc.Catalogue {
-	k := paper.Cases()
-	add := func(list []gallery.Named, group string) {
+	k := paper.Catalogue()
+	add := func(list []gpc.Later, group string) {
 		for _, of := range list {
 			k.Later = append(k.Later, gpc.Later{Name: of.Name, Make: sync.OnceValue(func() domain.Case {
-				c, err := of.System().Case()
-				if err != nil {
-					panic("bundled: " + err.Error()) // of what is compiled in, which tests make
-				}
+				c := of.Make()
 				c.Group = group
 				return c
 			})})
 		}
 	}
-	add(append(gallery.All(), gallery.Ways()...), Systems)
-	add(gallery.Switched(), Switched)
-	for i := range k.Cases {
-		k.Cases[i].Group = Paper
-		if k.Cases[i].Problem.Spec().Name == "opf-secure" {
-			k.Cases[i].Group = Networks
+	add(systems(append(gallery.All(), gallery.Ways()...)), Systems)
+	add(systems(gallery.Switched()), Switched)
+	for _, l := range paper.Later() {
+		group := Paper
+		if l.Name == "opf-secure" {
+			group = Networks
 		}
+		add([]gpc.Later{l}, group)
 	}
 	k.Groups = []gpc.Group{
 		{Name: Systems, About: "of the field, from their published definitions; parking and arm are our own"},
@@ -53,6 +51,19 @@ func Cases() gpc.Catalogue {
 	}
 	k.Models = folders{models.Bundled, k.Models}
 	return k
+}
+
+func systems(list []gallery.Named) (all []gpc.Later) {
+	for _, of := range list {
+		all = append(all, gpc.Later{Name: of.Name, Make: func() domain.Case {
+			c, err := of.System().Case()
+			if err != nil {
+				panic("bundled: " + err.Error()) // of what is compiled in, which tests make
+			}
+			return c
+		}})
+	}
+	return all
 }
 
 // folders are several as one: a file is of the first that has it.

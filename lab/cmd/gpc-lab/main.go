@@ -4,8 +4,10 @@ package main
 
 import (
 	"os"
+	"sync"
 
 	"github.com/gpc-engine/gpc/cli"
+	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/program"
 	"github.com/gpc-engine/gpc/lab/command"
 	"github.com/gpc-engine/gpc/lab/dynamicprogram"
@@ -18,8 +20,12 @@ func app() *cli.App {
 	a.Name = "gpc-lab"
 	a.Operations = append(a.Operations, command.Operations()...)
 	a.Benchmarks = append(a.Benchmarks, command.Deadline, command.Scaling)
-	for i := range a.Catalogue.Cases {
-		dynamicprogram.Add(&a.Catalogue.Cases[i])
+	for i, l := range a.Catalogue.Later {
+		a.Catalogue.Later[i].Make = sync.OnceValue(func() domain.Case {
+			c := l.Make()
+			dynamicprogram.Add(&c)
+			return c
+		})
 	}
 	a.Commands = append(a.Commands, command.Demo, command.Report, command.Compare, command.Certify)
 	return a
