@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"gonum.org/v1/gonum/floats"
+
 	"github.com/gpc-engine/gpc/dataset"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/backend"
@@ -136,11 +138,7 @@ func (f *Fronts) find(ctx context.Context, front *Front, obs Observation, weight
 		var neighbour []float64
 		closest := math.Inf(1)
 		for i := range front.Points {
-			distance := 0.0
-			for j, v := range front.Points[i].W {
-				distance += math.Abs(v - w[j])
-			}
-			if distance < closest {
+			if distance := floats.Distance(front.Points[i].W, w, 1); distance < closest {
 				closest, neighbour = distance, front.Points[i].plan
 			}
 		}
@@ -219,12 +217,6 @@ func (f *Fronts) polish(ctx context.Context, front *Front, obs Observation, opt 
 	if improve == nil || front.Points[0].plan == nil {
 		return fmt.Errorf("front: case %s has no polish of the plans of its front", f.problem.Spec().Name)
 	}
-	cost := func(w, J []float64) (sum float64) {
-		for j, v := range J {
-			sum += w[j] * v
-		}
-		return sum
-	}
 	for round := range 2 {
 		points := slices.Clone(front.Points)
 		parallel.Each(max(1, opt.Threads), len(points), func(_, i int) {
@@ -233,7 +225,7 @@ func (f *Fronts) polish(ctx context.Context, front *Front, obs Observation, opt 
 				return
 			}
 			for k := range points {
-				if q := &points[k]; round > 0 && q.Feasible && (!best.Feasible || cost(p.W, q.J) < cost(p.W, best.J)) {
+				if q := &points[k]; round > 0 && q.Feasible && (!best.Feasible || tensor.DotInOrder(p.W, q.J) < tensor.DotInOrder(p.W, best.J)) {
 					best = q
 				}
 			}
@@ -246,7 +238,7 @@ func (f *Fronts) polish(ctx context.Context, front *Front, obs Observation, opt 
 					break
 				}
 				candidate := simulated(f.problem, obs, p.W, slices.Clone(plan), true)
-				if candidate.Feasible && (!p.Feasible || cost(p.W, candidate.J) < cost(p.W, p.J)) {
+				if candidate.Feasible && (!p.Feasible || tensor.DotInOrder(p.W, candidate.J) < tensor.DotInOrder(p.W, p.J)) {
 					*p = candidate
 				}
 			}
