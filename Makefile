@@ -126,10 +126,13 @@ lint-python:
 bench: build
 	bin/gpc bench
 
-## lint: vet and staticcheck
-lint:
+## lint: formatting, vet and staticcheck
+lint: check-format
 	$(GO) vet ./... ./lab/...
 	$(GO) run honnef.co/go/tools/cmd/staticcheck@$(STATICCHECK_VERSION) ./... ./lab/...
+
+check-format:
+	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$unformatted" ] || { echo "gofmt: $$unformatted"; exit 1; }
 
 ## generate: rewrite generated assembly (generators are modules of their own, _asm/) and documents
 generate:

@@ -9,7 +9,7 @@ type rows struct {
 	entry []admittance
 	// places are the entries of each pair, in the row of its i and in that of its j.
 	places [][2]int32
-	v  [][2]float64 // by bus: real and imaginary part
+	v      [][2]float64 // by bus: real and imaginary part
 }
 
 // admittance is an entry, in the column of a bus.
