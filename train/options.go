@@ -98,17 +98,13 @@ const (
 // as nothing else moves it. The weight hardly moves E_x, which λ_u moves.
 const plainReconstruction = 1e-4
 
-// defaultActionWeight is λ_u, the weight of the action term in eq.
-// iclr-training-loss, of a problem that names none.
-const defaultActionWeight = 10
-
 // defaultManifoldLoss is the composite objective of sec:loss. As in "Experimental Setup", the state reconstructions
-// have weight 1, ω_1 = 1 and ω_2 = 0.5. The paper leaves β and λ_u open: β is 0.1. λ_u is well above 1, because
-// consistency and locality cost action accuracy. E_o does not see the whole context, so the two codes cannot agree
-// without E_x forgetting some of it. Locality contracts the latent. See docs/explain/training.md for the measurement.
+// have weight 1, ω_1 = 1 and ω_2 = 0.5. The paper leaves β and λ_u open: β is 0.1. λ_u is of a problem that names none.
+// It is so large because E_x spends on the reconstruction what D_u would need, from the first epoch on. E_o and D_s learn
+// as fast with any λ_u, since Adam divides their gradients by their size. See docs/explain/training.md for the measurement.
 func defaultManifoldLoss() backend.ManifoldLoss {
 	return backend.ManifoldLoss{
-		ReconX: 1, Action: defaultActionWeight, ReconO: 1,
+		ReconX: 1, Action: 1000, ReconO: 1,
 		Consistency: 1, ConsistencyBeta: 0.1,
 		Locality: 0.5, IsometryAlpha: 1,
 	}

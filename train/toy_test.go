@@ -50,6 +50,7 @@ func (t toy) Objectives(s, u, c, J []float64) {
 }
 func (t toy) Indicators(s, u, c, d []float64) { d[0], d[1] = math.Abs(math.Sin(s[0])), 0.2 }
 func (t toy) Step(s, c, u, sn, cn []float64) {
+	copy(sn, s)
 	sn[0], sn[1] = s[0]+0.1*u[0], s[1]+0.1*u[1]
 	copy(cn, c)
 }
@@ -83,7 +84,10 @@ func (t toy) samples(scenarios int, seed uint64) []domain.Sample {
 				w := rng.Float64()
 				pref = domain.Preference{W: []float64{w, 1 - w}}
 			}
-			s := []float64{2*rng.Float64() - 1, 2*rng.Float64() - 1}
+			s := make([]float64, t.spec.MeasuredSize())
+			for i := range s {
+				s[i] = 2*rng.Float64() - 1
+			}
 			c := []float64{rng.Float64(), 7}
 			for step := range 6 {
 				x := domain.Sample{
@@ -105,7 +109,7 @@ func (t toy) samples(scenarios int, seed uint64) []domain.Sample {
 				t.spec.Semantic.Priority(delta, x.Sigma)
 				t.Objectives(x.S, x.U, x.C, x.J)
 				out = append(out, x)
-				sn, cn := make([]float64, 2), make([]float64, 2)
+				sn, cn := make([]float64, len(s)), make([]float64, 2)
 				t.Step(s, c, x.U, sn, cn)
 				copy(s, sn)
 				c[0] += 0.02
