@@ -48,15 +48,12 @@ func caseOf(name string, params world.Params, moving bool) (domain.Case, error) 
 	if err != nil {
 		return domain.Case{}, err
 	}
-	v := view.New(y)
 	plant := &world.Plant{System: y}
 	if params.Room() <= world.Few { // the joint plan of a crowd is not optimised
 		plant.Reference = func(y *world.System) (domain.Controller, error) { return plan.NewReference(y, smallBudget) }
 	}
-	return domain.Case{
+	c := domain.Case{
 		Problem: y,
-		Learned: v,
-		Solver:  dataset.NewSolver(v),
 		Plant:   plant,
 		Methods: methods(y),
 		Guard:   domain.Guard{Off: true}, // its planner commits to plans of its own
@@ -73,5 +70,10 @@ func caseOf(name string, params world.Params, moving bool) (domain.Case, error) 
 			}
 			return json.Marshal(y.Params.ForRobots(robots))
 		},
-	}, nil
+	}
+	if !params.Double() { // the view is of a unicycle
+		v := view.New(y)
+		c.Learned, c.Solver = v, dataset.NewSolver(v)
+	}
+	return c, nil
 }

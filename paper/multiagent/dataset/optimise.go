@@ -97,7 +97,7 @@ func (r *Solver) seek(x *work, i int, w []float64, cold bool, descent int) plan.
 // What a plan does there would be noise to a map. Each lane descends with effort and
 // smoothness weighed more than the lane before.
 func calm(s *plan.Search, result *plan.Plan) {
-	robot := &s.Problem.Robot
+	robot := &s.Problem.Robots[0]
 	effort, smooth := robot.Effort, robot.Smooth
 	var rates [rollout.Lanes]float32
 	for l := range rates {

@@ -66,13 +66,41 @@ func (p *Planner) propose(pref domain.Preference, delay int) error {
 		q, r := &x.all[i], &p.joint.Robots[i]
 		q.plan, q.urgent = r.Plan, !p.secure
 		now.Robots[i].Exhausted = r.Exhausted
-		if best != nil {
-			q.plan = best.plan
+		q.path = r.Path
+		for n := world.LookAhead; best != nil && n > 0; n -= world.Horizon {
+			plan := stopping(h, i, &best.plan, n)
+			if path, _ := follow(h, i, &plan); q.urgent || p.clear(i, &path, n) {
+				q.plan, q.path = plan, path
+				break
+			}
 		}
-		q.path, _ = follow(h, i, &q.plan)
 	}
 	x.settle(p, h)
 	return nil
+}
+
+// clear reports whether robot i, which was searched for last, meets no other after the step first of its path, nor an
+// obstacle. When plans are over all brake, and obstacles that move are left out. So what all are committed to stays safe as
+// long as nobody finds anything else.
+func (p *Planner) clear(i int, path *view.Path, first int) bool {
+	h := p.joint.Scene
+	for k := first; k < len(path); k++ {
+		apart := func(x, y, radius float64) bool {
+			return math.Hypot(float64(path[k][0])-x, float64(path[k][1])-y) >= radius+h.Radius[i]+h.Params.DSafe+p.options.Hard
+		}
+		for _, o := range p.look.Robots {
+			if !apart(float64(o.Path[k][0]), float64(o.Path[k][1]), h.Radius[o.Robot]) {
+				return false
+			}
+		}
+		for _, n := range p.look.Visible {
+			o := &p.joint.Obstacles[min(k, world.LookAhead-1)][n]
+			if (k < world.LookAhead || o.V == [2]float64{}) && !apart(o.C[0], o.C[1], o.R) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // settle decides which proposals stand. Whose present plan is not safe is of the highest rank; the others' rank
@@ -88,7 +116,7 @@ func (x *proposals) settle(p *Planner, h *world.Prediction) {
 	}
 	unheard := math.Pow(p.options.Exchange.Loss, repeats)
 	unheard = 1 - (1-unheard)*(1-unheard) // the message or its acknowledgement
-	reach := world.LookAhead * 2 * h.Params.Dt * h.Params.Limits.Fastest()
+	reach := world.LookAhead * 2 * h.Params.Dt * h.Params.Fastest()
 	for rank, i := range x.order {
 		q := &x.all[i]
 		q.stands = true

@@ -38,7 +38,7 @@ func (p *Planner) guide() {
 	}
 	stationary, home := make([]bool, h.Robots), make([]bool, h.Robots)
 	for i := range h.Robots {
-		stationary[i] = math.Abs(h.State[i][3]) < standingSpeed && p.started
+		stationary[i] = p.stands(i) && p.started
 		home[i] = p.started && p.home(i)
 	}
 	for i := range h.Robots {

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/gpc-engine/gpc/paper/multiagent/view"
+	"github.com/gpc-engine/gpc/paper/multiagent/world"
 )
 
 // patience watches one robot's progress. A robot whose way home does not get
@@ -15,6 +16,8 @@ type patience struct {
 	least   float64 // least expected cost of the way home so far
 	waited  int     // decisions since it fell
 	limit   int     // decisions without progress that are borne
+	// yielding are decisions for which it still makes way for the robot leader.
+	yielding, leader int
 }
 
 const (
@@ -24,10 +27,22 @@ const (
 	patienceMoving = 60
 	halvedEvery    = 3 // decisions without progress between halvings
 	halvings       = 8 // at most
+	// A deadlock are robots within reach of a plan of which none has made progress for deadlockFor decisions after
+	// patience is lost. All before one of them make way, yieldDistance at a time, m, and as far as twice that, until it
+	// has passed, for at most a turn of so many decisions.
+	deadlockFor   = 32
+	turn          = 120
+	yieldDistance = 3
 )
 
 func (w *patience) update(p *Planner, i int) {
 	s, g := &p.joint.Scene.State[i], &p.joint.Scene.Goal[i]
+	if w.yielding > 0 {
+		if w.yielding--; w.yielding == 0 || !p.precedes(i, w.leader) {
+			*w = patience{}
+		}
+		return
+	}
 	d := math.Hypot(s[0]-g[0], s[1]-g[1])
 	if d < p.system.Params.GoalRadius {
 		*w = patience{}
@@ -56,4 +71,52 @@ func (w *patience) factor() float64 {
 		return 1
 	}
 	return math.Exp2(-float64(min(halvings, 1+(w.waited-w.limit)/halvedEvery)))
+}
+
+// deadlocked reports whether there has been no progress for so long that others should make way.
+func (w *patience) deadlocked() bool {
+	return w.started && w.yielding == 0 && w.waited >= w.limit+deadlockFor
+}
+
+// precedes reports whether robot i is nearer than robot j to the goal of j.
+func (p *Planner) precedes(i, j int) bool {
+	s, g := p.joint.Scene.State, &p.joint.Scene.Goal[j]
+	return math.Hypot(s[i][0]-g[0], s[i][1]-g[1]) < math.Hypot(s[j][0]-g[0], s[j][1]-g[1])
+}
+
+// yield notices deadlocks: of the robots near each other that make no progress the one of the highest rank goes on, and
+// those before it make way, as do those that are home. Ranks change from turn to turn.
+func (p *Planner) yield() {
+	h := p.joint.Scene
+	rank := func(i int) int { return (i + p.t/turn) % h.Robots }
+	reach := world.LookAhead * h.Params.Dt * h.Params.Fastest()
+	for j := range h.Robots {
+		if !p.waits[j].deadlocked() {
+			continue
+		}
+		for i := range h.Robots {
+			w, distance := &p.waits[i], math.Hypot(h.State[i][0]-h.State[j][0], h.State[i][1]-h.State[j][1])
+			if (w.deadlocked() && rank(i) < rank(j) && distance < reach || p.home(i) && distance < yieldDistance) && p.precedes(i, j) {
+				w.yielding, w.leader = turn, j
+			}
+		}
+	}
+}
+
+// retreat has robot i plan away from the robot that it makes way for, ahead of it on its way home, and returns what takes
+// that back. Limits and margins stay as they are.
+func (p *Planner) retreat(i int) (restore func()) {
+	w, j := &p.waits[i], &p.joint
+	if w.yielding == 0 {
+		return func() {}
+	}
+	s, o, goal, guide := &j.Scene.State[i], &j.Scene.State[w.leader], j.Scene.Goal[i], j.Guides[i]
+	distance := max(math.Hypot(s[0]-o[0], s[1]-o[1]), 1e-9)
+	away := min(max(2*yieldDistance-distance, 0), yieldDistance)
+	dx, dy := float32((s[0]-o[0])/distance), float32((s[1]-o[1])/distance)
+	if g := j.Guides[w.leader]; g != nil {
+		dx, dy = g.Direction(float32(s[0]), float32(s[1]), dx, dy)
+	}
+	j.Scene.Goal[i], j.Guides[i], p.search.backs = [2]float64{s[0] + away*float64(dx), s[1] + away*float64(dy)}, nil, true
+	return func() { j.Scene.Goal[i], j.Guides[i], p.search.backs = goal, guide, false }
 }

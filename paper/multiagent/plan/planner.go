@@ -156,6 +156,9 @@ func New(y *world.System, options Options, means domain.Means) (*Planner, error)
 	if err := options.validate(); err != nil {
 		return nil, err
 	}
+	if y.Params.Double() {
+		means.Accelerator = nil // its kernels are those of unicycles
+	}
 	evaluator, err := rollout.NewEvaluator(means.Accelerator)
 	if err != nil {
 		return nil, err
@@ -265,7 +268,7 @@ func (p *Planner) Observe(h *world.Prediction, w []float64) {
 		p.joint.Shift()
 	case h.Crowd() || p.options.Exchange != nil:
 		for i := range h.Robots {
-			p.joint.Robots[i].Plan = stopping(h, i)
+			p.joint.Robots[i].Plan = stopping(h, i, new(Plan), 0)
 		}
 	}
 	p.joint.See(h)
@@ -278,6 +281,9 @@ func (p *Planner) Observe(h *world.Prediction, w []float64) {
 	for i := range h.Robots {
 		p.waits[i].update(p, i)
 	}
+	if p.options.Exchange != nil {
+		p.yield()
+	}
 }
 
 // Commitments are what everyone is committed to.
@@ -286,7 +292,13 @@ func (p *Planner) Commitments() Commitments { return p.joint.Clone() }
 // home reports whether robot i stands within its goal's radius.
 func (p *Planner) home(i int) bool {
 	s, g := &p.joint.Scene.State[i], &p.joint.Scene.Goal[i]
-	return math.Abs(s[3]) < standingSpeed && math.Hypot(s[0]-g[0], s[1]-g[1]) < p.system.Params.GoalRadius
+	return p.stands(i) && math.Hypot(s[0]-g[0], s[1]-g[1]) < p.system.Params.GoalRadius
+}
+
+// stands reports whether robot i stands.
+func (p *Planner) stands(i int) bool {
+	_, speed := p.system.Params.Velocity(&p.joint.Scene.State[i])
+	return math.Abs(speed) < standingSpeed
 }
 
 // shares are the candidates of one robot in one round by kind; the committed plan
@@ -351,6 +363,7 @@ func (p *Planner) plan(i, round, rounds int) error {
 // seek is the best plan that a search finds for robot i, nil where nothing has a score. It notes whether the plan
 // is safe for all steps.
 func (p *Planner) seek(i, round, rounds int) (*candidate, error) {
+	defer p.retreat(i)()
 	score := p.options.Score(p.joint.Scene, i, p.w[:])
 	score.Stiffness *= p.waits[i].factor()
 	score.Buffer = p.buffer()

@@ -43,7 +43,7 @@ func (c *continuing) lose() (err error) {
 	return err
 }
 
-func (c *continuing) Plans(p Problem, candidates int) (plans []float32, err error) {
+func (c *continuing) Plans(p *Joint, candidates int) (plans []float32, err error) {
 	err = c.try(func(v Evaluator) (err error) {
 		plans, err = v.Plans(p, candidates)
 		return err
@@ -51,11 +51,11 @@ func (c *continuing) Plans(p Problem, candidates int) (plans []float32, err erro
 	return plans, err
 }
 
-func (c *continuing) Evaluate(p Problem, bounds []Bounds[float32], plans []float32, candidates int, results []Result, out []float32) error {
+func (c *continuing) Evaluate(p *Joint, bounds []Bounds[float32], plans []float32, candidates int, results []Result, out []float32) error {
 	return c.try(func(v Evaluator) error { return v.Evaluate(p, bounds, plans, candidates, results, out) })
 }
 
-func (c *continuing) Descend(p Problem, bounds []Bounds[float32], rates *[Lanes]float32, factors, plans []float32, results []Result) (bool, error) {
+func (c *continuing) Descend(p *Joint, bounds []Bounds[float32], rates *[Lanes]float32, factors, plans []float32, results []Result) (bool, error) {
 	d, ok := c.now.(Descender)
 	if !ok {
 		return false, nil

@@ -19,8 +19,8 @@ type Outlook struct {
 	Guide  *world.Grid // cost-to-go of the robot that looks; nil: straight home
 }
 
-// Path is where a committed plan leads, m.
-type Path [world.LookAhead][2]float32
+// Path is where a committed plan leads, m, and where the robot then brakes to a stand.
+type Path [world.LookAhead + world.Stopping][2]float32
 
 // Clear reports whether two robots on their paths keep a distance, m.
 func (p *Path) Clear(q *Path, distance float64) bool {
