@@ -3,17 +3,9 @@
 // static or moving circular obstacles (section "Safe Multi-Agent Navigation
 // with Moving Obstacles").
 //
-// It holds the two cases, Static and Moving, and their methods. What they are made
-// of lies in folders of its own:
-//
-//	world    scenes, dynamics, the prediction problem, plant and grid
-//	view     what the map is about: one robot among discs on known paths
-//	rollout  the kernels that roll out, score and differentiate candidate plans
-//	plan     the planner that searches and commits, and the finite-budget reference
-//	dataset  the white-box solver that makes the map's samples
-//
-// In all of them a roll-out is the prediction of where candidate plans lead, over
-// their whole length; not a closed-loop run, which is an episode.
+// It holds the two cases, Static and Moving, and their methods. docs/explain/multiagent.md lists the folders of what they
+// are made of. In all of them a roll-out is the prediction of where candidate plans lead, over their whole length; not a
+// closed-loop run, which is an episode.
 package multiagent
 
 import (

@@ -21,7 +21,7 @@ func narrow(double bool) world.Params {
 
 // wall are discs from (x, y) on up to the workspace's edge and mirrored at the first axis.
 func wall(x, y float64) (all []world.Obstacle) {
-	for ; y <= 9.5; y += 0.7 {
+	for ; y <= 9.5; y += 0.7 { // nobody fits between two
 		for _, side := range []float64{-1, 1} {
 			all = append(all, world.Obstacle{C: [2]float64{x, side * y}, R: 0.5})
 		}
@@ -29,23 +29,25 @@ func wall(x, y float64) (all []world.Obstacle) {
 	return all
 }
 
-// corridor is a passage for one robot from −3 to 3 m along the first axis: there is no other way.
+// corridor is a passage for one robot along the first axis, from −5 to 5 m: there is no other way.
 func corridor() []world.Obstacle {
-	const half = 1.12
-	all := append(wall(-3, half), wall(3, half)...)
-	for x := -2.3; x < 2.9; x += 0.7 {
+	all := append(wall(-5, half), wall(5, half)...)
+	for x := -4.3; x < 4.9; x += 0.7 {
 		all = append(all, world.Obstacle{C: [2]float64{x, half}, R: 0.5}, world.Obstacle{C: [2]float64{x, -half}, R: 0.5})
 	}
 	return all
 }
 
+// half is from the middle of a passage to the centres at its sides, m.
+const half = 1.25
+
 // Robots that meet where one fits through, and robots that swap places all at once, come home and touch nothing: of those
 // that make no progress one goes on and the others make way.
 func TestDeadlocksAreLeft(t *testing.T) {
-	opposed := func(xs ...float64) (all []world.Robot) {
-		for i, x := range xs {
-			y := 1.5 * float64(i/2)
-			all = append(all, world.Robot{P: [2]float64{x, y}, Goal: [2]float64{-x, y}, R: 0.3, Theta: math.Atan2(0, -x)})
+	opposed := func(y float64, xs ...float64) (all []world.Robot) {
+		for _, x := range xs { // goals are beyond the passage, in the order in which robots come
+			goal := math.Copysign(min(6+math.Abs(x), 9.5), -x)
+			all = append(all, world.Robot{P: [2]float64{x, y}, Goal: [2]float64{goal, y}, R: 0.3, Theta: math.Atan2(0, -x)})
 		}
 		return all
 	}
@@ -55,10 +57,11 @@ func TestDeadlocksAreLeft(t *testing.T) {
 		circle = append(circle, world.Robot{P: [2]float64{6 * cos, 6 * sin}, Goal: [2]float64{-6 * cos, -6 * sin}, R: 0.3, Theta: math.Atan2(-sin, -cos)})
 	}
 	for name, scene := range map[string]world.Scene{
-		"two in a corridor":  {Robots: opposed(-6, 6), Obstacles: corridor()},
-		"four in a corridor": {Robots: opposed(-6, 6, -6, 6), Obstacles: corridor()},
-		"four at a doorway":  {Robots: opposed(-6, 6, -6, 6), Obstacles: wall(0, 1.12)},
-		"eight swap":         {Robots: circle, Obstacles: []world.Obstacle{}},
+		"two in a corridor":    {Robots: opposed(0, -1, 1), Obstacles: corridor()},
+		"three in a corridor":  {Robots: opposed(0, -3, -4, 2), Obstacles: corridor()},
+		"two before a passage": {Robots: opposed(0, -9, 9), Obstacles: corridor()},
+		"four at a doorway":    {Robots: append(opposed(0, -3, 3), opposed(2, -3, 3)...), Obstacles: wall(0, half)},
+		"eight swap":           {Robots: circle, Obstacles: []world.Obstacle{}},
 	} {
 		for _, double := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, double integrators %v", name, double), func(t *testing.T) {

@@ -64,9 +64,8 @@ func (p *Planner) propose(pref domain.Preference, delay int) error {
 			return err
 		}
 		q, r := &x.all[i], &p.joint.Robots[i]
-		q.plan, q.urgent = r.Plan, !p.secure
+		q.plan, q.path, q.urgent = r.Plan, r.Path, !p.secure
 		now.Robots[i].Exhausted = r.Exhausted
-		q.path = r.Path
 		for n := world.LookAhead; best != nil && n > 0; n -= world.Horizon {
 			plan := stopping(h, i, &best.plan, n)
 			if path, _ := follow(h, i, &plan); q.urgent || p.clear(i, &path, n) {
@@ -79,9 +78,9 @@ func (p *Planner) propose(pref domain.Preference, delay int) error {
 	return nil
 }
 
-// clear reports whether robot i, which was searched for last, meets no other after the step first of its path, nor an
-// obstacle. When plans are over all brake, and obstacles that move are left out. So what all are committed to stays safe as
-// long as nobody finds anything else.
+// clear reports whether robot i, which was searched for last, meets nobody it looks at from the step first of its path on.
+// When plans are over all brake, and obstacles that move are left out. So what all are committed to stays safe among
+// obstacles that stand, whatever anybody finds.
 func (p *Planner) clear(i int, path *view.Path, first int) bool {
 	h := p.joint.Scene
 	for k := first; k < len(path); k++ {
@@ -125,7 +124,8 @@ func (x *proposals) settle(p *Planner, h *world.Prediction) {
 			if most := distance + reach; j == i || math.Abs(h.State[i][0]-h.State[j][0]) > most || math.Abs(h.State[i][1]-h.State[j][1]) > most {
 				continue
 			}
-			if unheard > 0 && x.rng.Float64() < unheard || other < rank && !q.path.Clear(&x.all[j].path, distance) {
+			if unheard > 0 && x.rng.Float64() < unheard || other < rank && !q.path.Clear(&x.all[j].path, 0, distance) ||
+				!q.urgent && !q.path.Clear(&p.joint.Robots[j].Path, world.LookAhead, distance) {
 				q.stands = false
 			}
 		}

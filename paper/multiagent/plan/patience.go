@@ -7,10 +7,8 @@ import (
 	"github.com/gpc-engine/gpc/paper/multiagent/world"
 )
 
-// patience watches one robot's progress. A robot whose way home does not get
-// cheaper, because the soft penalty of a gap outweighs its share of the cost,
-// loses patience: the penalty is halved, again and again, until it moves. Hard
-// margins are not touched.
+// patience watches one robot's progress. A robot whose way home does not get cheaper loses patience: its soft penalty is
+// halved, again and again, until it moves. Hard margins are not touched.
 type patience struct {
 	started bool
 	least   float64 // least expected cost of the way home so far

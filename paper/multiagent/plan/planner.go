@@ -109,17 +109,9 @@ func (o *Options) validate() error {
 	return nil
 }
 
-// Planner looks ahead and commits. Every robot holds a committed plan of L steps.
-// At each decision the plans are shifted, and robot after robot (in an order that
-// rotates) a new plan is searched for while all others keep theirs: one block of
-// coordinates of the joint plan. A candidate is adopted only if it keeps every
-// margin for all L steps against the exact prediction of the obstacles and the
-// others' commitments; among those the cheapest is taken. Where none does, the
-// plan that is safe for the most steps is kept, and Decide reports it.
-//
-// The score of a plan is its part of the episode's cost over L steps (goal,
-// effort, smoothness), an estimate of what remains after them, and a soft
-// penalty inside a buffer around every body.
+// Planner looks ahead and commits, as docs/explain/multiagent.md says. A candidate is adopted only if it keeps every
+// margin for all L steps against the exact prediction of the obstacles and the others' commitments; among those the
+// cheapest is taken. Where none does, the plan that is safe for the most steps is kept, and Decide reports it.
 type Planner struct {
 	system  *world.System
 	options Options
@@ -155,9 +147,6 @@ func (p *Planner) Abilities() *domain.ControllerAbilities {
 func New(y *world.System, options Options, means domain.Means) (*Planner, error) {
 	if err := options.validate(); err != nil {
 		return nil, err
-	}
-	if y.Params.Double() {
-		means.Accelerator = nil // its kernels are those of unicycles
 	}
 	evaluator, err := rollout.NewEvaluator(means.Accelerator)
 	if err != nil {

@@ -9,14 +9,11 @@ import (
 	"github.com/gpc-engine/gpc/paper/multiagent/view"
 )
 
-// Search looks for the cheapest plan of one robot among bodies on known paths. It
-// collects candidates, has an Evaluator limit and score them, as many a call as do not
-// depend on each other, and keeps the best: with safety before cost, and, as starts of
-// a descent, by cost alone. Whether a plan is committed to is not its matter.
+// Search looks for the cheapest plan of one robot among bodies on known paths. It collects candidates, has an Evaluator
+// limit and score them, and keeps the best: with safety before cost, and, as starts of a descent, by cost alone.
 //
-// Begin sets the robot; what the evaluator then refuses is kept for Err, and nothing
-// is scored any more. A Search is used by one goroutine. On the CPU it allocates
-// nothing once it has met the largest problem.
+// Begin sets the robot; what the evaluator then refuses is kept for Err, and nothing is scored any more. A Search is used by
+// one goroutine. On the CPU it allocates nothing once it has met the largest problem.
 type Search struct {
 	// Rand draws the random candidates.
 	Rand *rand.Rand

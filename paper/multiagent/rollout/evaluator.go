@@ -27,13 +27,12 @@ type continuing struct {
 // try makes a call, again on this CPU if the device was lost.
 func (c *continuing) try(call func(Evaluator) error) error {
 	err := call(c.now)
-	if !errors.Is(err, errors.ErrUnsupported) {
-		return err
+	if errors.Is(err, errors.ErrUnsupported) {
+		if err = c.lose(); err == nil {
+			err = call(c.now)
+		}
 	}
-	if err := c.lose(); err != nil {
-		return err
-	}
-	return call(c.now)
+	return err
 }
 
 // lose goes on on this CPU.

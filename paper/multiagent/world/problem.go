@@ -312,7 +312,7 @@ func (y *System) Fallback(s, c, u []float64) {
 		}
 		state := [StateSize]float64(s[StateSize*i:][:StateSize])
 		for k, a := range y.Params.Brake(&state) {
-			if !math.IsNaN(a) && !math.IsInf(a, 0) {
+			if finite(a) {
 				u[2*i+k] = a
 			}
 		}

@@ -55,10 +55,8 @@ func (s *Scene) Validate(p *Params) error {
 		return fmt.Errorf("scene has %d obstacles, there is room for %d; params.obstacles makes more, at most %d", len(s.Obstacles), p.Bodies(), MostObstacles)
 	}
 	for i, r := range s.Robots {
-		for _, v := range []float64{r.P[0], r.P[1], r.Theta, r.V, r.R, r.Goal[0], r.Goal[1], r.Last[0], r.Last[1]} {
-			if math.IsNaN(v) || math.IsInf(v, 0) {
-				return fmt.Errorf("agent %d: %+v is not finite", i, r)
-			}
+		if !finite(r.P[0], r.P[1], r.Theta, r.V, r.R, r.Goal[0], r.Goal[1], r.Last[0], r.Last[1]) {
+			return fmt.Errorf("agent %d: %+v is not finite", i, r)
 		}
 		if r.R <= 0 {
 			return fmt.Errorf("agent %d: radius is %v, want > 0", i, r.R)
@@ -83,10 +81,8 @@ func (s *Scene) Validate(p *Params) error {
 		}
 	}
 	for j, o := range s.Obstacles {
-		for _, v := range []float64{o.C[0], o.C[1], o.V[0], o.V[1], o.R} {
-			if math.IsNaN(v) || math.IsInf(v, 0) {
-				return fmt.Errorf("obstacle %d: %+v is not finite", j, o)
-			}
+		if !finite(o.C[0], o.C[1], o.V[0], o.V[1], o.R) {
+			return fmt.Errorf("obstacle %d: %+v is not finite", j, o)
 		}
 		if o.R <= 0 {
 			return fmt.Errorf("obstacle %d: radius is %v, want > 0", j, o.R)
@@ -119,6 +115,10 @@ func (s *Scene) Validate(p *Params) error {
 		}
 	}
 	return nil
+}
+
+func finite(values ...float64) bool {
+	return !slices.ContainsFunc(values, func(v float64) bool { return math.IsNaN(v - v) })
 }
 
 // Prediction is the prediction problem at the scene's start.

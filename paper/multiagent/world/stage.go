@@ -44,9 +44,7 @@ func (l *Plant) Stage(seed uint64, index int, text json.RawMessage, opt domain.E
 	if err := y.possible(&scene); err != nil {
 		return nil, err
 	}
-	e := l.Start(scene)
-	l.noise(e, opt.Noise, seed, index)
-	return e, nil
+	return l.measured(scene, opt.Noise, seed, index), nil
 }
 
 // possible says what in a valid scene is no task.
