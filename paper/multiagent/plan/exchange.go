@@ -68,8 +68,12 @@ func (p *Planner) propose(pref domain.Preference, delay int) error {
 		now.Robots[i].Exhausted = r.Exhausted
 		for n := world.LookAhead; best != nil && n > 0; n -= world.Horizon {
 			plan := stopping(h, i, &best.plan, n)
-			if path, _ := follow(h, i, &plan); q.urgent || p.clear(i, &path, n) {
+			path, _ := follow(h, i, &plan)
+			clear := p.clear(i, &path, n)
+			if clear || q.urgent && n == world.LookAhead {
 				q.plan, q.path = plan, path
+			}
+			if clear {
 				break
 			}
 		}
