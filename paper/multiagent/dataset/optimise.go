@@ -46,8 +46,8 @@ func (r *Solver) begin(x *work, i int, w []float64) {
 }
 
 // seek is the best plan found for robot i among the others' present ones: by a descent from its present plan, or, cold, by
-// one from the base plan and one from many starts. Where these two differ by less than preferBase, the first is taken: it
-// depends on what the robot sees alone, so that a map can learn it.
+// one from the base plan and one from many starts. Where these two differ by less than preferBase, the first is taken. A map
+// can learn it: it depends on what the robot sees alone.
 func (r *Solver) seek(x *work, i int, w []float64, cold bool, descent int) plan.Plan {
 	s := x.search
 	r.begin(x, i, w)

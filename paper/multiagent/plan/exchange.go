@@ -66,15 +66,11 @@ func (p *Planner) propose(pref domain.Preference, delay int) error {
 		q, r := &x.all[i], &p.joint.Robots[i]
 		q.plan, q.path, q.urgent = r.Plan, r.Path, !p.secure
 		now.Robots[i].Exhausted = r.Exhausted
-		for n := world.LookAhead; best != nil && n > 0; n -= world.Horizon {
+		for n, settled := world.LookAhead, best == nil; n > 0 && !settled; n -= world.Horizon {
 			plan := stopping(h, i, &best.plan, n)
 			path, _ := follow(h, i, &plan)
-			clear := p.clear(i, &path, n)
-			if clear || q.urgent && n == world.LookAhead {
+			if settled = p.clear(i, &path, n); settled || q.urgent && n == world.LookAhead {
 				q.plan, q.path = plan, path
-			}
-			if clear {
-				break
 			}
 		}
 	}
@@ -82,23 +78,22 @@ func (p *Planner) propose(pref domain.Preference, delay int) error {
 	return nil
 }
 
-// clear reports whether robot i, which was searched for last, meets nobody it looks at from the step first of its path on.
-// When plans are over all brake, and obstacles that move are left out. So what all are committed to stays safe among
-// obstacles that stand, whatever anybody finds.
+// clear reports whether robot i, which was searched for last, meets none that it looks at from the step first of its path on.
+// When plans are over all brake, and obstacles that move are left out. So commitments stay safe among obstacles that stand.
 func (p *Planner) clear(i int, path *view.Path, first int) bool {
 	h := p.joint.Scene
 	for k := first; k < len(path); k++ {
-		apart := func(x, y, radius float64) bool {
+		separate := func(x, y, radius float64) bool {
 			return math.Hypot(float64(path[k][0])-x, float64(path[k][1])-y) >= radius+h.Radius[i]+h.Params.DSafe+p.options.Hard
 		}
 		for _, o := range p.look.Robots {
-			if !apart(float64(o.Path[k][0]), float64(o.Path[k][1]), h.Radius[o.Robot]) {
+			if !separate(float64(o.Path[k][0]), float64(o.Path[k][1]), h.Radius[o.Robot]) {
 				return false
 			}
 		}
 		for _, n := range p.look.Visible {
 			o := &p.joint.Obstacles[min(k, world.LookAhead-1)][n]
-			if (k < world.LookAhead || o.V == [2]float64{}) && !apart(o.C[0], o.C[1], o.R) {
+			if (k < world.LookAhead || o.V == [2]float64{}) && !separate(o.C[0], o.C[1], o.R) {
 				return false
 			}
 		}

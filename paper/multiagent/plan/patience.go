@@ -25,9 +25,8 @@ const (
 	patienceMoving = 60
 	halvedEvery    = 3 // decisions without progress between halvings
 	halvings       = 8 // at most
-	// A deadlock are robots within reach of a plan of which none has made progress for deadlockFor decisions after
-	// patience is lost. All before one of them make way, yieldDistance at a time, m, and as far as twice that, until it
-	// has passed, for at most a turn of so many decisions.
+	// A deadlock are robots within reach of a plan without progress for deadlockFor decisions after patience is lost. All
+	// before one of them make way until it has passed, yieldDistance at a time, m, for at most a turn, decisions.
 	deadlockFor   = 32
 	turn          = 120
 	yieldDistance = 3
@@ -82,8 +81,8 @@ func (p *Planner) precedes(i, j int) bool {
 	return math.Hypot(s[i][0]-g[0], s[i][1]-g[1]) < math.Hypot(s[j][0]-g[0], s[j][1]-g[1])
 }
 
-// yield notices deadlocks: of the robots near each other that make no progress the one of the highest rank goes on, and
-// those before it make way, as do those that are home. Ranks change from turn to turn.
+// yield notices deadlocks. Of the robots near each other that make no progress the one of the highest rank goes on. Those
+// before it make way, as do those that are home. Ranks change from turn to turn.
 func (p *Planner) yield() {
 	h := p.joint.Scene
 	rank := func(i int) int { return (i + p.t/turn) % h.Robots }
@@ -101,20 +100,21 @@ func (p *Planner) yield() {
 	}
 }
 
-// retreat has robot i plan away from the robot that it makes way for, ahead of it on its way home, and returns what takes
-// that back. Limits and margins stay as they are.
+// retreat has robot i plan ahead of the robot that it makes way for, and returns what takes that back. Limits and margins
+// stay as they are.
 func (p *Planner) retreat(i int) (restore func()) {
 	w, j := &p.waits[i], &p.joint
-	if w.yielding == 0 {
-		return func() {}
+	goal, guide := j.Scene.Goal[i], j.Guides[i]
+	if w.yielding > 0 {
+		s, o := &j.Scene.State[i], &j.Scene.State[w.leader]
+		distance := max(math.Hypot(s[0]-o[0], s[1]-o[1]), 1e-9)
+		dx, dy := float32((s[0]-o[0])/distance), float32((s[1]-o[1])/distance)
+		if g := j.Guides[w.leader]; g != nil {
+			dx, dy = g.Direction(float32(s[0]), float32(s[1]), dx, dy)
+		}
+		length := min(max(2*yieldDistance-distance, 0), yieldDistance)
+		j.Scene.Goal[i] = [2]float64{s[0] + length*float64(dx), s[1] + length*float64(dy)}
+		j.Guides[i], p.search.backs = nil, true
 	}
-	s, o, goal, guide := &j.Scene.State[i], &j.Scene.State[w.leader], j.Scene.Goal[i], j.Guides[i]
-	distance := max(math.Hypot(s[0]-o[0], s[1]-o[1]), 1e-9)
-	away := min(max(2*yieldDistance-distance, 0), yieldDistance)
-	dx, dy := float32((s[0]-o[0])/distance), float32((s[1]-o[1])/distance)
-	if g := j.Guides[w.leader]; g != nil {
-		dx, dy = g.Direction(float32(s[0]), float32(s[1]), dx, dy)
-	}
-	j.Scene.Goal[i], j.Guides[i], p.search.backs = [2]float64{s[0] + away*float64(dx), s[1] + away*float64(dy)}, nil, true
 	return func() { j.Scene.Goal[i], j.Guides[i], p.search.backs = goal, guide, false }
 }

@@ -159,10 +159,9 @@ func (r *Reference) score(h *world.Prediction, problem *rollout.Joint) {
 		}
 	}
 	slices.SortFunc(r.order, func(a, b ranked) int {
-		switch {
-		case better(a, b):
+		if better(a, b) {
 			return -1
-		case better(b, a):
+		} else if better(b, a) {
 			return 1
 		}
 		return a.index - b.index

@@ -42,18 +42,18 @@ func (p *Params) step(s *[StateSize]float64, a, omega float64) (next [StateSize]
 		motion{cos, sin, mean, [2]bool{raw > p.Limits.VMin && raw < p.Limits.VMax}}
 }
 
-// back takes the derivatives in the state after a step, in (x, y) and in the rest, to those before it, and to those in
+// back takes the derivatives in the state after a step, in (x, y) and in the rest, to those of its start, and to those in
 // the action.
-func (m *motion) back(p *Params, place, rest [2]float64) (before, action [2]float64) {
+func (m *motion) back(p *Params, place, rest [2]float64) (previous, action [2]float64) {
 	if p.Double() {
 		for c, g := range place {
 			if m.free[c] {
-				before[c] = rest[c] + 0.5*p.Dt*g
+				previous[c] = rest[c] + 0.5*p.Dt*g
 			}
-			action[c] = p.Dt * before[c]
-			before[c] += 0.5 * p.Dt * g
+			action[c] = p.Dt * previous[c]
+			previous[c] += 0.5 * p.Dt * g
 		}
-		return before, action
+		return previous, action
 	}
 	heading := p.Dt * m.speed * (m.cos*place[1] - m.sin*place[0])
 	mean := 0.5 * p.Dt * (m.cos*place[0] + m.sin*place[1])

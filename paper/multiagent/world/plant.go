@@ -68,10 +68,7 @@ func (l *Plant) Replay(params, scene json.RawMessage) (domain.Episode, error) {
 			return nil, fmt.Errorf("trace params: %w", err)
 		}
 	}
-	rebuilt, err := decodeScene(scene)
-	if err == nil {
-		err = rebuilt.Validate(&system.Params)
-	}
+	rebuilt, err := decodeScene(scene, &system.Params)
 	if err != nil {
 		return nil, fmt.Errorf("trace scene: %w", err)
 	}

@@ -149,8 +149,11 @@ func obstacleMargin(a *Robot, o *Obstacle, safe float64) float64 {
 }
 
 // decodeScene reads a scene of a trace or a file; absent keys and wrong shapes are errors.
-func decodeScene(text json.RawMessage) (Scene, error) {
+func decodeScene(text json.RawMessage, p *Params) (Scene, error) {
 	s := staged{Obstacles: []Obstacle{}}
-	err := jsonin.Exact(text, &s)
-	return Scene(s), err
+	if err := jsonin.Exact(text, &s); err != nil {
+		return Scene{}, err
+	}
+	scene := Scene(s)
+	return scene, scene.Validate(p)
 }

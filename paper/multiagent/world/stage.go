@@ -31,14 +31,11 @@ func (l *Plant) Stage(seed uint64, index int, text json.RawMessage, opt domain.E
 	if err := opt.NoRegime(y.spec.Name); err != nil {
 		return nil, err
 	}
-	scene, err := decodeScene(text)
+	scene, err := decodeScene(text, &y.Params)
 	if err != nil {
 		return nil, err
 	}
 	if scene.W, err = opt.Scored(index, 3, scene.W); err != nil {
-		return nil, err
-	}
-	if err := scene.Validate(&y.Params); err != nil {
 		return nil, err
 	}
 	if err := y.possible(&scene); err != nil {
