@@ -10,7 +10,7 @@ times 20/3, so that a robot of 0.05 m has 0.35 m and a period of 0.03 s is 0.2 s
 gpc bounds by 2.5 rad/s (16.7 rad/s there, where 60 are allowed), or those of the double integrator: 0.5 m/s and 10 m/s² along each axis. A robot has arrived within 0.1 m of its goal, which is 0.7 m here. Each of the two
 programs integrates the same equations by its own step: GCBF+ by Euler, gpc along the mean heading at the mean speed.
 
-The record has a header and a line for each episode, in gpc's units. Every step is checked from the states of the trace, without gpc: bodies that touch
+The record has a header and a line for each episode, in gpc's units. A run that was interrupted goes on after its last episode. Every step is checked from the states of the trace, without gpc: bodies that touch
 (radii alone, no safety distance), the limits of actions, speeds, the step of the dynamics, and the obstacles' own motion. A path ends at the arrival, so its ratio to the
 straight line may be below one; `ratio_to_goal` adds the distance that is left. `robot_us` are the times of decisions over the number of robots.
 """
@@ -188,8 +188,9 @@ def main() -> None:
     elif o.area:
         rng = np.random.default_rng(o.seed)
         scenes = [drawn(rng, o.robots, o.area, o.discs) for _ in range(o.episodes)]
-    rows, header, commit = [], None, None
-    for n in range(len(scenes) or o.episodes):
+    part, total = Path(o.out).with_suffix(".part"), len(scenes) or o.episodes
+    first, *rows = [json.loads(line) for line in part.open()] if part.exists() else [None]
+    for n in range(len(rows), total):
         with tempfile.TemporaryDirectory() as folder:
             trace = Path(folder) / "trace.jsonl"
             command = [o.gpc, "eval", "multiagent-static" if scenes else o.case, "--method", o.method, "--trace", str(trace), "--seed", str(o.seed), "--json"]
@@ -203,16 +204,18 @@ def main() -> None:
                 command += ["--robots", str(o.robots), "--episodes", str(o.episodes), "--shard", f"{n}/{o.episodes}"]
             subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
             for header, scene, lines, end in episodes(trace):
-                commit = header["commit"]
-                rows.append({"scene": n, **judged(header, scene, lines, end)})
-                row = rows[-1]
+                row = {"scene": n, **judged(header, scene, lines, end), "load": os.getloadavg()[0]}
+                if first is None:
+                    first = {"benchmark": "peers-swarm", "method": o.method, "commit": header["commit"], "case": header["case"], "device": header["device"],
+                             "isa": header["isa"], "seed": o.seed, "noise": o.noise, "dynamics": o.dynamics, "area": o.area}
+                    part.write_text(json.dumps(first) + "\n")
+                rows.append(row)
+                with part.open("a") as file:
+                    file.write(json.dumps(row) + "\n")
                 print(f"scene {n}: {row['collided']} collided, {row['arrived']} of {row['robots']} arrived, ratio {row['ratio']:.3f}, "
                       f"robot p50 {row['robot_us']['p50']:.0f} µs, p99 {row['robot_us']['p99']:.0f}", file=sys.stderr, flush=True)
-    first = {"benchmark": "peers-swarm", "method": o.method, "commit": commit, "case": header["case"], "device": header["device"], "isa": header["isa"],
-             "seed": o.seed, "noise": o.noise, "dynamics": o.dynamics, "area": o.area, "load": os.getloadavg()[0]}
-    temporary = Path(o.out).with_suffix(".part")
-    temporary.write_text("".join(json.dumps(row) + "\n" for row in [first, *rows]))
-    temporary.replace(o.out)
+    part.write_text("".join(json.dumps(row) + "\n" for row in [first | {"load": max(row["load"] for row in rows)}, *rows]))
+    part.replace(o.out)
 
 
 if __name__ == "__main__":
