@@ -74,6 +74,9 @@ func TestCrowdsKeepApart(t *testing.T) {
 func TestCrowdsArrive(t *testing.T) {
 	for _, exchange := range []*Exchange{nil, {Delay: 1}} {
 		for _, double := range []bool{false, true} {
+			if testing.Short() && double == (exchange == nil) {
+				continue
+			}
 			params := world.Default(false)
 			if double {
 				params.Dynamics, params.Limits.VMin = world.DoubleIntegrator, -params.Limits.VMax

@@ -35,7 +35,9 @@ const (
 func (w *patience) update(p *Planner, i int) {
 	s, g := &p.joint.Scene.State[i], &p.joint.Scene.Goal[i]
 	if w.yielding > 0 {
-		if w.yielding--; w.yielding == 0 || !p.precedes(i, w.leader) {
+		if w.yielding--; p.waits[w.leader].yielding > 0 {
+			w.yielding = 0 // for whom the leader makes way, too
+		} else if w.yielding == 0 || !p.precedes(i, w.leader) {
 			*w = patience{}
 		}
 		return
@@ -100,12 +102,10 @@ func (p *Planner) yield() {
 	}
 }
 
-// retreat has robot i plan ahead of the robot that it makes way for, and returns what takes that back. Limits and margins
-// stay as they are.
-func (p *Planner) retreat(i int) (restore func()) {
-	w, j := &p.waits[i], &p.joint
-	goal, guide := j.Scene.Goal[i], j.Guides[i]
-	if w.yielding > 0 {
+// retreat has robot i plan ahead of the robot that it makes way for; advance takes that back. Limits and margins stay as
+// they are.
+func (p *Planner) retreat(i int) {
+	if w, j := &p.waits[i], &p.joint; w.yielding > 0 {
 		s, o := &j.Scene.State[i], &j.Scene.State[w.leader]
 		distance := max(math.Hypot(s[0]-o[0], s[1]-o[1]), 1e-9)
 		dx, dy := float32((s[0]-o[0])/distance), float32((s[1]-o[1])/distance)
@@ -116,5 +116,8 @@ func (p *Planner) retreat(i int) (restore func()) {
 		j.Scene.Goal[i] = [2]float64{s[0] + length*float64(dx), s[1] + length*float64(dy)}
 		j.Guides[i], p.search.backs = nil, true
 	}
-	return func() { j.Scene.Goal[i], j.Guides[i], p.search.backs = goal, guide, false }
+}
+
+func (p *Planner) advance(i int, goal [2]float64, guide *world.Grid) {
+	p.joint.Scene.Goal[i], p.joint.Guides[i], p.search.backs = goal, guide, false
 }

@@ -352,7 +352,8 @@ func (p *Planner) plan(i, round, rounds int) error {
 // seek is the best plan that a search finds for robot i, nil where nothing has a score. It notes whether the plan
 // is safe for all steps.
 func (p *Planner) seek(i, round, rounds int) (*candidate, error) {
-	defer p.retreat(i)()
+	defer p.advance(i, p.joint.Scene.Goal[i], p.joint.Guides[i])
+	p.retreat(i)
 	score := p.options.Score(p.joint.Scene, i, p.w[:])
 	score.Stiffness *= p.waits[i].factor()
 	score.Buffer = p.buffer()
