@@ -3,6 +3,7 @@ package multiagent
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/gpc-engine/gpc/domain"
@@ -105,5 +106,8 @@ func methods(y *world.System) []domain.Method {
 	}
 	reference("reference", smallBudget)
 	reference("reference-4096", plan.Budget)
+	if y.Params.Double() { // of which there is no map
+		all = slices.DeleteFunc(all, func(m domain.Method) bool { return m.Needs == domain.NeedsMap })
+	}
 	return all
 }

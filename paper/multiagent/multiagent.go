@@ -3,17 +3,9 @@
 // static or moving circular obstacles (section "Safe Multi-Agent Navigation
 // with Moving Obstacles").
 //
-// It holds the two cases, Static and Moving, and their methods. What they are made
-// of lies in folders of its own:
-//
-//	world    scenes, dynamics, the prediction problem, plant and grid
-//	view     what the map is about: one robot among discs on known paths
-//	rollout  the kernels that roll out, score and differentiate candidate plans
-//	plan     the planner that searches and commits, and the finite-budget reference
-//	dataset  the white-box solver that makes the map's samples
-//
-// In all of them a roll-out is the prediction of where candidate plans lead, over
-// their whole length; not a closed-loop run, which is an episode.
+// It holds the two cases, Static and Moving, and their methods. docs/explain/multiagent.md lists the folders of what they
+// are made of. In all of them a roll-out is the prediction of where candidate plans lead, over their whole length; not a
+// closed-loop run, which is an episode.
 package multiagent
 
 import (
@@ -48,15 +40,12 @@ func caseOf(name string, params world.Params, moving bool) (domain.Case, error) 
 	if err != nil {
 		return domain.Case{}, err
 	}
-	v := view.New(y)
 	plant := &world.Plant{System: y}
 	if params.Room() <= world.Few { // the joint plan of a crowd is not optimised
 		plant.Reference = func(y *world.System) (domain.Controller, error) { return plan.NewReference(y, smallBudget) }
 	}
-	return domain.Case{
+	c := domain.Case{
 		Problem: y,
-		Learned: v,
-		Solver:  dataset.NewSolver(v),
 		Plant:   plant,
 		Methods: methods(y),
 		Guard:   domain.Guard{Off: true}, // its planner commits to plans of its own
@@ -73,5 +62,10 @@ func caseOf(name string, params world.Params, moving bool) (domain.Case, error) 
 			}
 			return json.Marshal(y.Params.ForRobots(robots))
 		},
-	}, nil
+	}
+	if !params.Double() { // the view is of a unicycle
+		v := view.New(y)
+		c.Learned, c.Solver = v, dataset.NewSolver(v)
+	}
+	return c, nil
 }

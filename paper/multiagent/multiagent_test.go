@@ -11,8 +11,17 @@ import (
 )
 
 func TestContract(t *testing.T) {
-	for _, c := range []domain.Case{Static(), Moving()} {
-		t.Run(c.Problem.Spec().Name, func(t *testing.T) { domaintest.Run(t, c) })
+	double, err := Moving().Remake(json.RawMessage(`{"dynamics":"double integrator","limits":{"v_min":-1.2,"v_max":1.2,"a_min":-2,"a_max":2,"omega_max":2,"du_max":[1,1]}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range double.Methods {
+		if m.Needs == domain.NeedsMap {
+			t.Errorf("double integrators have the method %s, of a map of unicycles", m.Name)
+		}
+	}
+	for _, c := range []domain.Case{Static(), Moving(), double} {
+		t.Run(c.Problem.Spec().Description, func(t *testing.T) { domaintest.Run(t, c) })
 	}
 }
 

@@ -95,7 +95,7 @@ func run(o options) error {
 		return err
 	}
 	defer os.RemoveAll(folder)
-	if err := write(folder, problem.Problem.(*rollout.Joint), plans, o.candidates); err != nil {
+	if err := write(folder, problem.Problem, plans, o.candidates); err != nil {
 		return err
 	}
 	mine, device, err := evaluators(o, problem, plans)

@@ -3,14 +3,15 @@
     python crowd.py --gpc bin/gpc --case multiagent-moving --robots 128 --episodes 20 --seed 7 --method distributed-1 --out FILE.jsonl
     python crowd.py --gpc bin/gpc --robots 128 --area 8 --steps 512 --episodes 100 --seed 7 --method distributed-1 --out FILE.jsonl
     python crowd.py --gpc bin/gpc --scenes SCENES.jsonl --area 4 --steps 256 --method distributed --out FILE.jsonl
+    python crowd.py --gpc bin/gpc --dynamics DoubleIntegrator --robots 32 --area 4 --steps 256 --method distributed-1 --out FILE.jsonl
 
-With --area alone it draws scenes as GCBF+ does: starts and goals uniform, four radii from each other and from --discs obstacles. With --scenes it takes the scenes that gcbf.py has written for GCBF+'s Dubins car. The world is the same in other units: lengths times 7 and times
+With --area alone it draws scenes as GCBF+ does: starts and goals uniform, four radii from each other and from --discs obstacles. With --scenes it takes the scenes that gcbf.py has written for GCBF+'s Dubins car or double integrator. The world is the same in other units: lengths times 7 and times
 times 20/3, so that a robot of 0.05 m has 0.35 m and a period of 0.03 s is 0.2 s. Limits are those of the Dubins car but for the turn rate, which
-gpc bounds by 2.5 rad/s (16.7 rad/s there, where 60 are allowed). A robot has arrived within 0.1 m of its goal, which is 0.7 m here. Each of the two
+gpc bounds by 2.5 rad/s (16.7 rad/s there, where 60 are allowed), or those of the double integrator: 0.5 m/s and 10 m/s² along each axis. A robot has arrived within 0.1 m of its goal, which is 0.7 m here. Each of the two
 programs integrates the same equations by its own step: GCBF+ by Euler, gpc along the mean heading at the mean speed.
 
-The record has a header and a line for each episode, in gpc's units. Every step is checked from the states of the trace, without gpc: bodies that touch
-(radii alone, no safety distance), speeds, the step of the dynamics, and the obstacles' own motion. A path ends at the arrival, so its ratio to the
+The record has a header and a line for each episode, in gpc's units. A run that was interrupted goes on after its last episode. Every step is checked from the states of the trace, without gpc: bodies that touch
+(radii alone, no safety distance), the limits of actions, speeds, the step of the dynamics, and the obstacles' own motion. A path ends at the arrival, so its ratio to the
 straight line may be below one; `ratio_to_goal` adds the distance that is left. `robot_us` are the times of decisions over the number of robots.
 """
 
@@ -27,15 +28,25 @@ import numpy as np
 LENGTH, TIME = 7.0, 0.2 / 0.03
 
 
-def converted(scene: dict, area: float, steps: int) -> dict:
+# By GCBF+'s names: the largest speed, m/s, and acceleration, m/s², of the Dubins car, and of the double integrator (a force of 1 N on 0.1 kg) along
+# each axis.
+LIMITS = {"DubinsCar": (0.8, 3.0), "DoubleIntegrator": (0.5, 10.0)}
+DOUBLE = "double integrator"  # params.dynamics
+
+
+def converted(scene: dict, dynamics: str, area: float, steps: int) -> dict:
     """A scene of gcbf.py as a scene file."""
-    fast, hard, side = 0.8 * LENGTH / TIME, 3.0 * LENGTH / TIME**2, area * LENGTH
+    fast, hard, side = LIMITS[dynamics][0] * LENGTH / TIME, LIMITS[dynamics][1] * LENGTH / TIME**2, area * LENGTH
+    double = dynamics == "DoubleIntegrator"
+    second = hard if double else 2.5
     beyond = 2 * LENGTH  # obstacles reach beyond the area, and nothing keeps robots inside
     scaled = lambda p: [LENGTH * v for v in p]
     params = {
         "d_safe": 0.0, "goal_radius": 0.1 * LENGTH, "workspace": [-beyond, side + beyond] * 2, "steps": steps,
-        "limits": {"v_min": -fast, "v_max": fast, "a_min": -hard, "a_max": hard, "omega_max": 2.5, "du_max": [2 * hard, 5.0]},
+        "limits": {"v_min": -fast, "v_max": fast, "a_min": -hard, "a_max": hard, "omega_max": second, "du_max": [2 * hard, 2 * second]},
     }
+    if double:
+        params["dynamics"] = DOUBLE
     if len(scene["agents"]) > 6:
         params["robots"] = len(scene["agents"])
     if len(scene["obstacles"]) > 15:
@@ -83,18 +94,28 @@ def judged(header: dict, scene: dict, lines: list, end: dict) -> dict:
     """One episode of a trace."""
     params, n = header["params"], len(scene["agents"])
     start = [v for a in scene["agents"] for v in (*a["p"], a["theta"], a["v"])]
+    double = params.get("dynamics") == DOUBLE
+    if double:  # the velocity's direction and size
+        start = [v for a in scene["agents"] for v in (*a["p"], a["v"] * np.cos(a["theta"]), a["v"] * np.sin(a["theta"]))]
     states = np.array([start] + [line["s"][: 4 * n] for line in lines]).reshape(-1, n, 4)
     actions = np.array([line["u"][: 2 * n] for line in lines]).reshape(-1, n, 2)
     steps = len(actions)
     radius = np.array([a["r"] for a in scene["agents"]])
     goal = np.array([a["goal"] for a in scene["agents"]])
     limits = params["limits"]
-    speed = np.clip(states[:-1, :, 3] + params["dt"] * actions[..., 0], limits["v_min"], limits["v_max"])
-    heading = states[:-1, :, 2] + params["dt"] * actions[..., 1] / 2
-    way = params["dt"] * (states[:-1, :, 3] + speed) / 2
-    predicted = np.stack([states[:-1, :, 0] + way * np.cos(heading), states[:-1, :, 1] + way * np.sin(heading),
-                          states[:-1, :, 2] + params["dt"] * actions[..., 1], speed], axis=-1)
+    if double:
+        velocity = np.clip(states[:-1, :, 2:] + params["dt"] * actions, limits["v_min"], limits["v_max"])
+        predicted = np.concatenate([states[:-1, :, :2] + params["dt"] * (states[:-1, :, 2:] + velocity) / 2, velocity], axis=-1)
+    else:
+        speed = np.clip(states[:-1, :, 3] + params["dt"] * actions[..., 0], limits["v_min"], limits["v_max"])
+        heading = states[:-1, :, 2] + params["dt"] * actions[..., 1] / 2
+        way = params["dt"] * (states[:-1, :, 3] + speed) / 2
+        predicted = np.stack([states[:-1, :, 0] + way * np.cos(heading), states[:-1, :, 1] + way * np.sin(heading),
+                              states[:-1, :, 2] + params["dt"] * actions[..., 1], speed], axis=-1)
     off, place = float(np.abs(predicted - states[1:]).max()), states[..., :2]
+    change = np.diff(actions, axis=0, prepend=np.array([a.get("u_prev", [0, 0]) for a in scene["agents"]])[None])
+    beyond = max(float((actions[..., 0] - limits["a_max"]).max()), float((limits["a_min"] - actions[..., 0]).max()),
+                 float((np.abs(actions[..., 1]) - limits["omega_max"]).max()), float((np.abs(change) - limits["du_max"]).max()))
     centres = obstacle_paths(scene, params, steps)
     around = np.array([o["r"] for o in scene["obstacles"]])
     touching, pair, body = np.zeros(n, bool), np.inf, np.inf
@@ -121,7 +142,7 @@ def judged(header: dict, scene: dict, lines: list, end: dict) -> dict:
         "collision_free": not bool(touching.any()), "all_arrived": bool(arrived.all()), "last_arrival": int(arrival[arrived].max()) if arrived.any() else None,
         "smallest_gap_m": pair, "smallest_gap_obstacle_m": body if np.isfinite(body) else None,
         "ratio": float((path / straight).mean()), "ratio_to_goal": float(((path + left) / straight).mean()), "ratio_all": float(path.sum() / straight.sum()),
-        "robot_us": {"p50": float(np.median(each)), "p99": float(np.quantile(each, 0.99)), "first": float(each[0])}, "dynamics_off": off,
+        "robot_us": {"p50": float(np.median(each)), "p99": float(np.quantile(each, 0.99)), "first": float(each[0])}, "dynamics_off": off, "limits_off": beyond,
         "said": {k: end.get(k) for k in ("safe", "reached", "collision_free")},
     }
 
@@ -153,6 +174,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--noise", type=float, default=0)
     parser.add_argument("--scenes")
+    parser.add_argument("--dynamics", choices=LIMITS, default="DubinsCar", help="of scenes with --area")
     parser.add_argument("--area", type=float)
     parser.add_argument("--discs", type=int, default=0)
     parser.add_argument("--steps", type=int)
@@ -166,8 +188,9 @@ def main() -> None:
     elif o.area:
         rng = np.random.default_rng(o.seed)
         scenes = [drawn(rng, o.robots, o.area, o.discs) for _ in range(o.episodes)]
-    rows, header, commit = [], None, None
-    for n in range(len(scenes) or o.episodes):
+    part, total = Path(o.out).with_suffix(".part"), len(scenes) or o.episodes
+    first, *rows = [json.loads(line) for line in part.open()] if part.exists() else [None]
+    for n in range(len(rows), total):
         with tempfile.TemporaryDirectory() as folder:
             trace = Path(folder) / "trace.jsonl"
             command = [o.gpc, "eval", "multiagent-static" if scenes else o.case, "--method", o.method, "--trace", str(trace), "--seed", str(o.seed), "--json"]
@@ -175,22 +198,24 @@ def main() -> None:
                 command += ["--noise", str(o.noise)]
             if scenes:
                 file = Path(folder) / "scene.json"
-                file.write_text(json.dumps(converted(scenes[n], o.area, o.steps)))
+                file.write_text(json.dumps(converted(scenes[n], o.dynamics, o.area, o.steps)))
                 command += ["--scene", str(file)]
             else:  # one episode a run, so that no trace is larger than that
                 command += ["--robots", str(o.robots), "--episodes", str(o.episodes), "--shard", f"{n}/{o.episodes}"]
             subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
             for header, scene, lines, end in episodes(trace):
-                commit = header["commit"]
-                rows.append({"scene": n, **judged(header, scene, lines, end)})
-                row = rows[-1]
+                row = {"scene": n, **judged(header, scene, lines, end), "load": os.getloadavg()[0]}
+                if first is None:
+                    first = {"benchmark": "peers-swarm", "method": o.method, "commit": header["commit"], "case": header["case"], "device": header["device"],
+                             "isa": header["isa"], "seed": o.seed, "noise": o.noise, "dynamics": o.dynamics, "area": o.area}
+                    part.write_text(json.dumps(first) + "\n")
+                rows.append(row)
+                with part.open("a") as file:
+                    file.write(json.dumps(row) + "\n")
                 print(f"scene {n}: {row['collided']} collided, {row['arrived']} of {row['robots']} arrived, ratio {row['ratio']:.3f}, "
                       f"robot p50 {row['robot_us']['p50']:.0f} µs, p99 {row['robot_us']['p99']:.0f}", file=sys.stderr, flush=True)
-    first = {"benchmark": "peers-swarm", "method": o.method, "commit": commit, "case": header["case"], "device": header["device"], "isa": header["isa"],
-             "seed": o.seed, "noise": o.noise, "area": o.area, "load": os.getloadavg()[0]}
-    temporary = Path(o.out).with_suffix(".part")
-    temporary.write_text("".join(json.dumps(row) + "\n" for row in [first, *rows]))
-    temporary.replace(o.out)
+    part.write_text("".join(json.dumps(row) + "\n" for row in [first | {"load": max(row["load"] for row in rows)}, *rows]))
+    part.replace(o.out)
 
 
 if __name__ == "__main__":

@@ -45,10 +45,9 @@ func (r *Solver) begin(x *work, i int, w []float64) {
 	x.search.Begin(&x.look, i, score, &x.joint.Robots[i].Plan)
 }
 
-// seek is the best plan found for robot i among the others' present ones: by a
-// descent from its present plan, or, cold, by one from the base plan and one from
-// many starts. Where these two differ by less than preferBase, the first is taken:
-// it depends on what the robot sees alone, so that a map can learn it.
+// seek is the best plan found for robot i among the others' present ones: by a descent from its present plan, or, cold, by
+// one from the base plan and one from many starts. Where these two differ by less than preferBase, the first is taken. A map
+// can learn it: it depends on what the robot sees alone.
 func (r *Solver) seek(x *work, i int, w []float64, cold bool, descent int) plan.Plan {
 	s := x.search
 	r.begin(x, i, w)
@@ -91,13 +90,10 @@ func (r *Solver) seek(x *work, i int, w []float64, cold bool, descent int) plan.
 	return result
 }
 
-// calm makes a plan, which a search has just found, the calmest that costs at most
-// calmSlack more. The optimum of a score is flat: at full speed acceleration has no
-// effect, at rest turning has none, and a centimetre at the goal is worth a manoeuvre.
-// What a plan does there would be noise to a map. Each lane descends with effort and
-// smoothness weighed more than the lane before.
+// calm makes a plan, which a search has just found, the calmest that costs at most calmSlack more: the optimum of a score
+// is flat, and would be noise to a map. Each lane descends with effort and smoothness weighed more than the lane before.
 func calm(s *plan.Search, result *plan.Plan) {
-	robot := &s.Problem.Robot
+	robot := &s.Problem.Robots[0]
 	effort, smooth := robot.Effort, robot.Smooth
 	var rates [rollout.Lanes]float32
 	for l := range rates {

@@ -56,28 +56,13 @@ const (
 	stationary = 2e-2
 )
 
-// Solver makes the Pareto samples of a View. One scenario is one state of one
-// scene: the scene is drawn from the training stream, driven in closed loop by the
-// planner to a drawn time, and perturbed. From there the joint plan is optimised
-// by block-coordinate descent: robot after robot minimises its score among the
-// others' present plans, from primitives, random ones, its present plan and its base
-// plan, by descents along the exact derivatives, again and again until no robot
-// gains; first under (1/3, 1/3, 1/3), and from there for every preference. The score
-// is the planner's, with the preference on its terms:
+// Solver makes the Pareto samples of a View, as docs/explain/multiagent.md describes them. One scenario is one state of
+// one scene. Its joint plan is optimised by block-coordinate descent, first under (1/3, 1/3, 1/3), and from there for
+// every preference. The soft penalty's weight is at least leastSafety. A robot that is at its goal and undisturbed gives
+// no sample.
 //
-//	Σ_k wᵀJ_k + 3·w_goal·(what is expected after L steps),  J of View
-//
-// where the soft penalty's weight is at least leastSafety. A solve gives the
-// samples of two successive decisions of every robot, the second from where the
-// first action of all leads, and the same mirrored (y → −y, ω → −ω): the dynamics
-// have that symmetry, and so has the map to learn it. A robot that is at its goal
-// and undisturbed gives none.
-//
-// A sample is certified: every one of its L steps keeps every margin by the hard
-// margin, limits and slew bound exactly, simulated again in float64 with all robots
-// on their final plans; and no projected gradient step of sixteen lengths lowers
-// the score by more than stationary. A solve in which a robot has no such plan is
-// ErrInfeasible, one above the residual ErrNotConverged.
+// A solve in which a robot has no plan that keeps every margin is ErrInfeasible, one above the residual
+// ErrNotConverged.
 type Solver struct {
 	view    *view.View
 	system  *world.System

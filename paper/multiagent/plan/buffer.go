@@ -10,10 +10,8 @@ import (
 // first.
 var buffers = [...]float64{0.7, 0.55, 0.42, 0.3, 0.2, 0.12}
 
-// buffer is the margin below which closeness costs, m. A scene is as close as its
-// closest approach: once two bodies have passed at some margin, keeping more than
-// that costs the others time and no longer raises the smallest margin. What plans
-// give way below their buffer is added, or it would creep down from pass to pass.
+// buffer is the margin below which closeness costs, m: in a scene whose bodies have passed closer that of the closest. What
+// plans give way below their buffer is added, or it would creep down from pass to pass.
 func (p *Planner) buffer() float64 {
 	if p.options.Creep == 0 || p.options.Forgetful {
 		return p.sceneBuffer
@@ -21,10 +19,8 @@ func (p *Planner) buffer() float64 {
 	return math.Min(p.sceneBuffer, math.Max(p.least, p.options.Hard)+p.options.Creep)
 }
 
-// choose picks the buffer of a static scene before anybody moves: the one with
-// the least expected cost of all robots together, less what its margin is worth.
-// Where a wide buffer turns a robot away from a gap, its price is the detour, and
-// the others gain nothing from keeping it alone.
+// choose picks the buffer of a static scene before anybody moves: the one with the least expected cost of all robots
+// together, less what its margin is worth.
 func (p *Planner) choose() {
 	var grids [len(buffers)][]*world.Grid
 	var total [len(buffers)]float64

@@ -8,7 +8,7 @@ import (
 	"github.com/gpc-engine/gpc/paper/multiagent/world"
 )
 
-// Plan is one robot's actions (a, ω) over L steps.
+// Plan is one robot's actions over L steps.
 type Plan [world.LookAhead][world.ActionSize]float32
 
 // Commitment is one robot's plan and where it leads.
@@ -50,7 +50,7 @@ func (j *Commitments) Shift() {
 	for i := range j.Scene.Robots {
 		r := &j.Robots[i]
 		copy(r.Plan[:], r.Plan[1:])
-		last := [2]float64{-r.end[3] / p.Dt, 0}
+		last := p.Brake(&r.end)
 		previous := [2]float64{float64(r.Plan[world.LookAhead-2][0]), float64(r.Plan[world.LookAhead-2][1])}
 		p.Limits.Nearest(last[:], previous[:])
 		r.Plan[world.LookAhead-1] = [2]float32{float32(last[0]), float32(last[1])}
@@ -73,12 +73,23 @@ func (j *Commitments) Commit(i int, plan *Plan) {
 	r.Path, r.end = follow(j.Scene, i, plan)
 }
 
-// follow is where a plan leads robot i.
+// follow is where a plan leads robot i, as Shift goes on with it.
 func follow(h *world.Prediction, i int, plan *Plan) (path view.Path, end [world.StateSize]float64) {
-	end = h.State[i]
-	for k, u := range plan {
-		end = h.Params.Step(&end, float64(u[0]), float64(u[1]))
-		path[k] = [2]float32{float32(end[0]), float32(end[1])}
+	state := h.State[i]
+	var u [world.ActionSize]float64
+	for k := range path {
+		if k < len(plan) {
+			u = [world.ActionSize]float64{float64(plan[k][0]), float64(plan[k][1])}
+		} else {
+			previous := u
+			u = h.Params.Brake(&state)
+			h.Params.Limits.Nearest(u[:], previous[:])
+		}
+		state = h.Params.Step(&state, u[0], u[1])
+		path[k] = [2]float32{float32(state[0]), float32(state[1])}
+		if k == len(plan)-1 {
+			end = state
+		}
 	}
 	return path, end
 }
@@ -95,7 +106,7 @@ func (j *Commitments) Outlook(i int, l *view.Outlook) {
 			l.Visible = append(l.Visible, n)
 		}
 	}
-	fastest := h.Params.Limits.Fastest()
+	fastest := h.Params.Fastest()
 	for n := range j.Planned {
 		path, s := &j.Robots[n].Path, &h.State[n]
 		if n != i && (!h.Crowd() || j.meets(i, s[0], s[1], fastest, h.Radius[n], func(k int) (x, y float64) {
@@ -119,7 +130,7 @@ func (j *Commitments) meets(i int, x, y, speed, radius float64, later func(k int
 		dx, dy := x-s[0], y-s[1]
 		return dx*dx+dy*dy < distance*distance
 	}
-	stride := p.Dt * p.Limits.Fastest()
+	stride := p.Dt * p.Fastest()
 	if !closer(x, y, reach+world.LookAhead*(stride+p.Dt*speed)) {
 		return false
 	}
@@ -148,14 +159,17 @@ func (j *Commitments) Actions(dst []float64) {
 	}
 }
 
-// stopping is the plan by which robot i stops as soon as its limits allow.
-func stopping(h *world.Prediction, i int) (plan Plan) {
-	state, previous := h.State[i], h.Previous[i]
-	for k := range plan {
-		u := [2]float64{-state[3] / h.Params.Dt, 0}
-		h.Params.Limits.Nearest(u[:], previous[:])
+// stopping is a plan of which robot i executes the first n steps and then stops as soon as its limits allow.
+func stopping(h *world.Prediction, i int, plan *Plan, n int) Plan {
+	stop, state, previous := *plan, h.State[i], h.Previous[i]
+	for k := range stop {
+		u := [world.ActionSize]float64{float64(stop[k][0]), float64(stop[k][1])}
+		if k >= n {
+			u = h.Params.Brake(&state)
+			h.Params.Limits.Nearest(u[:], previous[:])
+			stop[k] = [world.ActionSize]float32{float32(u[0]), float32(u[1])}
+		}
 		state, previous = h.Params.Step(&state, u[0], u[1]), u
-		plan[k] = [2]float32{float32(u[0]), float32(u[1])}
 	}
-	return plan
+	return stop
 }

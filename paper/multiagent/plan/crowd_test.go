@@ -37,7 +37,7 @@ func TestCrowdsKeepApart(t *testing.T) {
 				t.Fatal(err)
 			}
 			o := Default(heard)
-			o.Candidates, o.Exchange = 384, exchange
+			o.Candidates, o.Exchange = 1024, exchange
 			p, err := New(y, o, domain.Means{})
 			if err != nil {
 				t.Fatal(err)
@@ -48,7 +48,13 @@ func TestCrowdsKeepApart(t *testing.T) {
 				for i := range h.Robots {
 					moved += math.Abs(h.State[i][3])
 					for j := range i {
-						if apart := h.Radius[i] + h.Radius[j] + h.Params.DSafe; d.Solved() && !p.joint.Robots[i].Path.Clear(&p.joint.Robots[j].Path, apart) {
+						apart, a, b := h.Radius[i]+h.Radius[j]+h.Params.DSafe, p.joint.Robots[i].Path, p.joint.Robots[j].Path
+						if exchange == nil { // who plans in turn does not look at what comes after a plan
+							for k := range world.Stopping {
+								a[world.LookAhead+k], b[world.LookAhead+k] = a[world.LookAhead-1], b[world.LookAhead-1]
+							}
+						}
+						if d.Solved() && !a.Clear(&b, 0, apart) {
 							t.Fatalf("decision %d: robots %d and %d are committed to touch", p.t, i, j)
 						}
 					}
@@ -64,22 +70,36 @@ func TestCrowdsKeepApart(t *testing.T) {
 	}
 }
 
-// Everybody of a crowd among standing obstacles arrives.
+// Everybody of a crowd among standing obstacles arrives, unicycles and double integrators.
 func TestCrowdsArrive(t *testing.T) {
-	y := crowded(t, false, 16)
-	scene, err := y.Draw(world.Validation, 42, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	o := Default(false)
-	o.Candidates = 384
-	p, err := New(y, o, domain.Means{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	e := start(y, scene)
-	if _, low := drive(t, e, p, 150, nil); low < 0 || !e.Succeeded() {
-		t.Errorf("smallest margin %v m: %s", low, e.Cause())
+	for _, exchange := range []*Exchange{nil, {Delay: 1}} {
+		for _, double := range []bool{false, true} {
+			if testing.Short() && double == (exchange == nil) {
+				continue
+			}
+			params := world.Default(false)
+			if double {
+				params.Dynamics, params.Limits.VMin = world.DoubleIntegrator, -params.Limits.VMax
+			}
+			y, err := world.NewSystem("test", params.ForRobots(16), false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			scene, err := y.Draw(world.Validation, 42, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			o := Default(false)
+			o.Candidates, o.Exchange = 1024, exchange
+			p, err := New(y, o, domain.Means{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			e := start(y, scene)
+			if _, low := drive(t, e, p, 150, nil); low < 0 || !e.Succeeded() {
+				t.Errorf("exchange %v, double integrators %v: smallest margin %v m: %s", exchange, double, low, e.Cause())
+			}
+		}
 	}
 }
 
@@ -121,7 +141,7 @@ func TestCrowdsLookAtWhatTheyCanMeet(t *testing.T) {
 				if n == i || slices.ContainsFunc(look.Robots, func(o view.Other) bool { return o.Robot == n }) {
 					continue
 				}
-				if !path.Clear(&j.Robots[n].Path, h.Radius[i]+h.Radius[n]+h.Params.DSafe+nearby) {
+				if !path.Clear(&j.Robots[n].Path, 0, h.Radius[i]+h.Radius[n]+h.Params.DSafe+nearby) {
 					t.Fatalf("robot %d can meet robot %d, which it does not look at", i, n)
 				}
 			}
@@ -129,7 +149,7 @@ func TestCrowdsLookAtWhatTheyCanMeet(t *testing.T) {
 				if slices.Contains(look.Visible, n) {
 					continue
 				}
-				for k, at := range path {
+				for k, at := range path[:world.LookAhead] {
 					o := &j.Obstacles[k][n]
 					if math.Hypot(float64(at[0])-o.C[0], float64(at[1])-o.C[1]) < h.Radius[i]+o.R+h.Params.DSafe+nearby {
 						t.Fatalf("robot %d can meet obstacle %d, which it does not look at", i, n)
@@ -156,6 +176,7 @@ func TestProposalsOfHigherRankStand(t *testing.T) {
 	for i := range x.all { // 0, 1 and 2 meet, the others stand far apart
 		for k := range x.all[i].path {
 			x.all[i].path[k] = [2]float32{float32(10 * max(i, 2)), 0}
+			p.joint.Robots[i].Path[k] = [2]float32{float32(-10 - 10*i), 0}
 		}
 		h.State[i] = [world.StateSize]float64{10 * float64(max(i, 2)), float64(i)}
 	}

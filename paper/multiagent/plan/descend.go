@@ -21,10 +21,8 @@ const (
 	descentSpan    = 0.95
 )
 
-// Descend refines sixteen candidates at once by steps along the exact derivatives
-// of their scores, limited to box and slew bound after each: half of them the
-// best plan at different rates, half the cheapest plans of different ways, whose
-// only fault is a violated margin. Every iterate is a candidate.
+// Descend refines sixteen candidates at once by steps along the exact derivatives of their scores: half of them the best plan
+// at different rates, half the cheapest plans of different ways. Every iterate is a candidate.
 func (s *Search) Descend(steps int) {
 	if steps == 0 || s.elites == 0 {
 		return

@@ -64,15 +64,41 @@ func (p *Planner) propose(pref domain.Preference, delay int) error {
 			return err
 		}
 		q, r := &x.all[i], &p.joint.Robots[i]
-		q.plan, q.urgent = r.Plan, !p.secure
+		q.plan, q.path, q.urgent = r.Plan, r.Path, !p.secure
 		now.Robots[i].Exhausted = r.Exhausted
-		if best != nil {
-			q.plan = best.plan
+		for n, settled := world.LookAhead, best == nil; n > 0 && !settled; n -= world.Horizon {
+			plan := stopping(h, i, &best.plan, n)
+			path, _ := follow(h, i, &plan)
+			if settled = p.clear(i, &path, n); settled || q.urgent && n == world.LookAhead {
+				q.plan, q.path = plan, path
+			}
 		}
-		q.path, _ = follow(h, i, &q.plan)
 	}
 	x.settle(p, h)
 	return nil
+}
+
+// clear reports whether robot i, which was searched for last, meets none that it looks at from the step first of its path on.
+// When plans are over all brake, and obstacles that move are left out. So commitments stay safe among obstacles that stand.
+func (p *Planner) clear(i int, path *view.Path, first int) bool {
+	h := p.joint.Scene
+	for k := first; k < len(path); k++ {
+		separate := func(x, y, radius float64) bool {
+			return math.Hypot(float64(path[k][0])-x, float64(path[k][1])-y) >= radius+h.Radius[i]+h.Params.DSafe+p.options.Hard
+		}
+		for _, o := range p.look.Robots {
+			if !separate(float64(o.Path[k][0]), float64(o.Path[k][1]), h.Radius[o.Robot]) {
+				return false
+			}
+		}
+		for _, n := range p.look.Visible {
+			o := &p.joint.Obstacles[min(k, world.LookAhead-1)][n]
+			if (k < world.LookAhead || o.V == [2]float64{}) && !separate(o.C[0], o.C[1], o.R) {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // settle decides which proposals stand. Whose present plan is not safe is of the highest rank; the others' rank
@@ -88,7 +114,7 @@ func (x *proposals) settle(p *Planner, h *world.Prediction) {
 	}
 	unheard := math.Pow(p.options.Exchange.Loss, repeats)
 	unheard = 1 - (1-unheard)*(1-unheard) // the message or its acknowledgement
-	reach := world.LookAhead * 2 * h.Params.Dt * h.Params.Limits.Fastest()
+	reach := world.LookAhead * 2 * h.Params.Dt * h.Params.Fastest()
 	for rank, i := range x.order {
 		q := &x.all[i]
 		q.stands = true
@@ -97,7 +123,8 @@ func (x *proposals) settle(p *Planner, h *world.Prediction) {
 			if most := distance + reach; j == i || math.Abs(h.State[i][0]-h.State[j][0]) > most || math.Abs(h.State[i][1]-h.State[j][1]) > most {
 				continue
 			}
-			if unheard > 0 && x.rng.Float64() < unheard || other < rank && !q.path.Clear(&x.all[j].path, distance) {
+			if unheard > 0 && x.rng.Float64() < unheard || other < rank && !q.path.Clear(&x.all[j].path, 0, distance) ||
+				!q.urgent && !q.path.Clear(&p.joint.Robots[j].Path, world.LookAhead, distance) {
 				q.stands = false
 			}
 		}

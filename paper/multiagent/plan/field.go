@@ -27,9 +27,8 @@ const (
 	staleBuffer = 0.03
 )
 
-// guide renews the guides of robots for which the set of standing robots or the
-// buffer has changed. A robot counts as standing when it is at rest at its goal; for a robot
-// that is stalled, wherever it is at rest.
+// guide renews the guides of robots for which the set of standing robots or the buffer has changed. A robot counts as
+// standing when it is at rest at its goal; for a robot that is stalled, wherever it is at rest.
 func (p *Planner) guide() {
 	h, params := p.joint.Scene, &p.system.Params
 	budget := renewals
@@ -38,7 +37,7 @@ func (p *Planner) guide() {
 	}
 	stationary, home := make([]bool, h.Robots), make([]bool, h.Robots)
 	for i := range h.Robots {
-		stationary[i] = math.Abs(h.State[i][3]) < standingSpeed && p.started
+		stationary[i] = p.stands(i) && p.started
 		home[i] = p.started && p.home(i)
 	}
 	for i := range h.Robots {
@@ -71,10 +70,8 @@ func (p *Planner) stationaryDiscs(i int) (bodies []world.Disc) {
 	return bodies
 }
 
-// costs is the grid of robot i whose cost per metre is the planner's own stage
-// cost at full speed: squared goal distance and the soft penalty of a buffer. If
-// upper is given, it is the grid of the same bodies with a larger buffer, from
-// whose values the solution starts.
+// costs is the grid of robot i whose cost per metre is the planner's own stage cost at full speed. If upper is given, it is
+// the grid of the same bodies with a larger buffer, from whose values the solution starts.
 func (p *Planner) costs(i int, bodies []world.Disc, buffer float64, upper *world.Grid) *world.Grid {
 	params, goal := &p.system.Params, p.joint.Scene.Goal[i]
 	window := params.Around([2]float64(p.joint.Scene.State[i][:2]), goal)

@@ -6,11 +6,8 @@ import (
 	"github.com/gpc-engine/gpc/paper/multiagent/world"
 )
 
-// guidance is what a planner asks of a learned map and what it was told. At the
-// beginning of a decision every robot that is on its way asks about its view and
-// about the same in a mirror; all questions are answered in one batch. The problem is
-// the same in a mirror, and the map is so only as far as it has learned: what it says
-// there are other plans, as good.
+// guidance is what a planner asks of a learned map and what it was told. At the beginning of a decision every robot that
+// is on its way asks about its view and about the same in a mirror; all questions are answered in one batch.
 type guidance struct {
 	proposer       domain.Proposer // nil: no map
 	view           *view.View

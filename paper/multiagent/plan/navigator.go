@@ -8,11 +8,9 @@ import (
 	"github.com/gpc-engine/gpc/paper/multiagent/world"
 )
 
-// Navigator is Algorithm 2 for everyone: each robot has a closed loop of the map on its
-// own view, with a latent, priority and residual of its own. Robot after robot decides,
-// in an order that rotates, and what it decodes is its plan, by which the others' views
-// know it; nothing is searched, and a plan need not be safe. At the first decision each
-// sees the plans of those before it only.
+// Navigator is Algorithm 2 for everyone: each robot has a closed loop of the map on its own view. Robot after robot decides,
+// in an order that rotates, and what it decodes is its plan, by which the others' views know it; nothing is searched, and a
+// plan need not be safe. At the first decision each sees the plans of those before it only.
 type Navigator struct {
 	planner *Planner // commitments, ways home and fields
 	view    *view.View

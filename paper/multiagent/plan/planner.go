@@ -109,17 +109,9 @@ func (o *Options) validate() error {
 	return nil
 }
 
-// Planner looks ahead and commits. Every robot holds a committed plan of L steps.
-// At each decision the plans are shifted, and robot after robot (in an order that
-// rotates) a new plan is searched for while all others keep theirs: one block of
-// coordinates of the joint plan. A candidate is adopted only if it keeps every
-// margin for all L steps against the exact prediction of the obstacles and the
-// others' commitments; among those the cheapest is taken. Where none does, the
-// plan that is safe for the most steps is kept, and Decide reports it.
-//
-// The score of a plan is its part of the episode's cost over L steps (goal,
-// effort, smoothness), an estimate of what remains after them, and a soft
-// penalty inside a buffer around every body.
+// Planner looks ahead and commits, as docs/explain/multiagent.md says. A candidate is adopted only if it keeps every
+// margin for all L steps against the exact prediction of the obstacles and the others' commitments; among those the
+// cheapest is taken. Where none does, the plan that is safe for the most steps is kept, and Decide reports it.
 type Planner struct {
 	system  *world.System
 	options Options
@@ -265,7 +257,7 @@ func (p *Planner) Observe(h *world.Prediction, w []float64) {
 		p.joint.Shift()
 	case h.Crowd() || p.options.Exchange != nil:
 		for i := range h.Robots {
-			p.joint.Robots[i].Plan = stopping(h, i)
+			p.joint.Robots[i].Plan = stopping(h, i, new(Plan), 0)
 		}
 	}
 	p.joint.See(h)
@@ -278,6 +270,9 @@ func (p *Planner) Observe(h *world.Prediction, w []float64) {
 	for i := range h.Robots {
 		p.waits[i].update(p, i)
 	}
+	if p.options.Exchange != nil {
+		p.yield()
+	}
 }
 
 // Commitments are what everyone is committed to.
@@ -286,7 +281,13 @@ func (p *Planner) Commitments() Commitments { return p.joint.Clone() }
 // home reports whether robot i stands within its goal's radius.
 func (p *Planner) home(i int) bool {
 	s, g := &p.joint.Scene.State[i], &p.joint.Scene.Goal[i]
-	return math.Abs(s[3]) < standingSpeed && math.Hypot(s[0]-g[0], s[1]-g[1]) < p.system.Params.GoalRadius
+	return p.stands(i) && math.Hypot(s[0]-g[0], s[1]-g[1]) < p.system.Params.GoalRadius
+}
+
+// stands reports whether robot i stands.
+func (p *Planner) stands(i int) bool {
+	_, speed := p.system.Params.Velocity(&p.joint.Scene.State[i])
+	return math.Abs(speed) < standingSpeed
 }
 
 // shares are the candidates of one robot in one round by kind; the committed plan
@@ -351,6 +352,8 @@ func (p *Planner) plan(i, round, rounds int) error {
 // seek is the best plan that a search finds for robot i, nil where nothing has a score. It notes whether the plan
 // is safe for all steps.
 func (p *Planner) seek(i, round, rounds int) (*candidate, error) {
+	defer p.advance(i, p.joint.Scene.Goal[i], p.joint.Guides[i])
+	p.retreat(i)
 	score := p.options.Score(p.joint.Scene, i, p.w[:])
 	score.Stiffness *= p.waits[i].factor()
 	score.Buffer = p.buffer()

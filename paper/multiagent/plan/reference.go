@@ -20,14 +20,10 @@ const (
 	referenceSeed   = 0x7265_6665_7265_6e63
 )
 
-// Reference is the finite-budget white-box optimiser of the paper: the
-// cross-entropy method over the joint plan of all robots, H steps, with the
-// horizon cost of eq. multiagent-objectives, the exact dynamics and the exact
-// prediction of the obstacles. A round samples around a mean (the shifted
-// previous plan in the first), limits the samples to box and slew bounds, and
-// takes mean and deviation of the best tenth: those that keep every margin
-// first, then by cost. The best of all rounds is executed. It plans nothing
-// beyond H.
+// Reference is the finite-budget white-box optimiser of the paper: the cross-entropy method over the joint plan of all
+// robots, H steps, with the horizon cost of eq. multiagent-objectives. A round samples around a mean (the shifted
+// previous plan in the first), limits the samples, and takes mean and deviation of the best tenth: those that keep every
+// margin first, then by cost. The best of all rounds is executed.
 type Reference struct {
 	system    *world.System
 	engine    *rollout.Engine
@@ -163,10 +159,9 @@ func (r *Reference) score(h *world.Prediction, problem *rollout.Joint) {
 		}
 	}
 	slices.SortFunc(r.order, func(a, b ranked) int {
-		switch {
-		case better(a, b):
+		if better(a, b) {
 			return -1
-		case better(b, a):
+		} else if better(b, a) {
 			return 1
 		}
 		return a.index - b.index

@@ -47,25 +47,27 @@ func ending(l *view.Outlook, i int, rest, share float64) rollout.Ending {
 }
 
 // write sets up the roll-out of robot i's plans among the bodies of its outlook.
-func (s *Score) write(l *view.Outlook, i int, dst *rollout.Single) {
+func (s *Score) write(l *view.Outlook, i int, dst *rollout.Joint) {
 	h, p := l.Scene, l.Scene.Params
-	r := h.Robot(i)
-	dst.Robot = r.Motion(p.Dt, p.Limits.VMin, p.Limits.VMax, s.Effort, s.Smooth)
-	for k := range dst.Goal {
-		dst.Goal[k] = float32(s.Goal)
+	if p.Double() && dst.Across == nil {
+		dst.Across = make([]rollout.Motion[float32], 1)
+	}
+	dst.Robots[0] = h.Motion(i, s.Effort, s.Smooth, dst.Across)
+	for k := range dst.Goal[0] {
+		dst.Goal[0][k] = float32(s.Goal)
 	}
 	*dst.Ending = ending(l, i, s.Rest, s.Share)
 	repeat := func(x float64) rollout.Vector[float32] { return rollout.Repeat(float32(x)) }
 	dst.Penalty = rollout.Penalty[float32]{Square: repeat(s.Stiffness), Buffer: repeat(s.Buffer), Knee: repeat(s.Knee), Hard: repeat(s.Hard)}
-	dst.Discs = dst.Discs[:0]
+	discs := dst.Discs[0][:0]
 	for k, row := range l.Obstacles[:dst.Steps] {
 		for _, j := range l.Visible {
 			o := &row[j]
-			dst.Discs = append(dst.Discs, float32(o.C[0]), float32(o.C[1]), float32(o.R+h.Radius[i]+p.DSafe))
+			discs = append(discs, float32(o.C[0]), float32(o.C[1]), float32(o.R+h.Radius[i]+p.DSafe))
 		}
 		for _, o := range l.Robots {
-			dst.Discs = append(dst.Discs, o.Path[k][0], o.Path[k][1], float32(h.Radius[o.Robot]+h.Radius[i]+p.DSafe))
+			discs = append(discs, o.Path[k][0], o.Path[k][1], float32(h.Radius[o.Robot]+h.Radius[i]+p.DSafe))
 		}
 	}
-	dst.Count = len(dst.Discs) / rollout.DiscFields / dst.Steps
+	dst.Discs[0], dst.Count = discs, len(discs)/rollout.DiscFields/dst.Steps
 }

@@ -9,19 +9,16 @@ import (
 	"github.com/gpc-engine/gpc/paper/multiagent/view"
 )
 
-// Search looks for the cheapest plan of one robot among bodies on known paths. It
-// collects candidates, has an Evaluator limit and score them, as many a call as do not
-// depend on each other, and keeps the best: with safety before cost, and, as starts of
-// a descent, by cost alone. Whether a plan is committed to is not its matter.
+// Search looks for the cheapest plan of one robot among bodies on known paths. It collects candidates, has an Evaluator
+// limit and score them, and keeps the best: with safety before cost, and, as starts of a descent, by cost alone.
 //
-// Begin sets the robot; what the evaluator then refuses is kept for Err, and nothing
-// is scored any more. A Search is used by one goroutine. On the CPU it allocates
-// nothing once it has met the largest problem.
+// Begin sets the robot; what the evaluator then refuses is kept for Err, and nothing is scored any more. A Search is used by
+// one goroutine. On the CPU it allocates nothing once it has met the largest problem.
 type Search struct {
 	// Rand draws the random candidates.
 	Rand *rand.Rand
 	// Problem is what candidates are scored by; Begin writes it.
-	Problem rollout.Single
+	Problem rollout.Joint
 	// Plans are the candidates, [block][step][a, ω][lane], Results their scores and
 	// Slopes the derivatives of those of the first block where they were wanted.
 	Plans   []float32
@@ -36,6 +33,7 @@ type Search struct {
 	robot     int
 	start     rollout.Unicycle[float64]
 	committed *Plan
+	backs     bool // it backs up to a goal behind it, however far
 	bounds    [1]rollout.Bounds[float32]
 
 	origins       []origin  // of the candidates
@@ -76,7 +74,10 @@ const (
 func NewSearch(evaluator rollout.Evaluator, steps, candidates, ways int) *Search {
 	blocks, size := rollout.Blocks(candidates), rollout.PlanSize(steps)
 	return &Search{
-		Problem: rollout.Single{Steps: steps, Goal: make([]float32, steps), Ending: new(rollout.Ending)},
+		Problem: rollout.Joint{
+			Steps: steps, Robots: make([]rollout.Motion[float32], 1), Goal: [][]float32{make([]float32, steps)}, Discs: make([][]float32, 1),
+			Pair: make([][]float32, 1), Ending: new(rollout.Ending),
+		},
 		Results: make([]rollout.Result, blocks), Slopes: make([]float32, size),
 		evaluator: evaluator, steps: steps, origins: make([]origin, blocks*rollout.Lanes),
 		first: make([]float32, size), second: make([]float32, size),

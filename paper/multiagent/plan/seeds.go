@@ -127,6 +127,7 @@ func (s *Search) drive(m *primitive, plan *Plan, n int) {
 	start := &s.start
 	r := rollout.Unicycle[float32]{X: float32(start.X), Y: float32(start.Y), Cos: float32(start.Cos), Sin: float32(start.Sin), V: float32(start.V)}
 	previous := limits.Previous
+	state := h.State[s.robot] // of a double integrator
 	gx, gy := float32(h.Goal[s.robot][0]), float32(h.Goal[s.robot][1])
 	guide := s.look.Guide
 	var holdX, holdY float32
@@ -157,8 +158,11 @@ func (s *Search) drive(m *primitive, plan *Plan, n int) {
 			forward, lateral := r.Cos*dx+r.Sin*dy, r.Cos*dy-r.Sin*dx
 			turn := lateral
 			switch {
-			case forward < 0 && speed > 0 && distance < 0.8:
-				// Closer than the turn is wide: back up to the goal.
+			case h.Params.Double(): // as fast as both axes allow straight ahead
+				speed = min(speed, vHi/max(dx, -dx, dy, -dy))
+				lateral, speed = speed*dy, speed*dx
+			case forward < 0 && speed > 0 && (distance < 0.8 || s.backs):
+				// Closer than the turn is wide, or who is in the way may be: back up to the goal.
 				speed, turn = -min(0.5, speed), -lateral
 			case forward < 0 && lateral >= 0:
 				turn = 2 - lateral
@@ -170,12 +174,20 @@ func (s *Search) drive(m *primitive, plan *Plan, n int) {
 				speed *= 0.3 + 0.7*forward
 			}
 			want = [2]float32{(speed - r.V) / dt, view.TurnGain * turn}
+			if h.Params.Double() {
+				want = [2]float32{(speed - float32(state[2])) / dt, (lateral - float32(state[3])) / dt}
+			}
 		}
 		for f := range want {
 			want[f] = min(max(want[f], max(limits.Lo[f], previous[f]-limits.Slew[f])), min(limits.Hi[f], previous[f]+limits.Slew[f]))
 		}
 		previous = want
 		s.Plans[s.entry(2*k, n)], s.Plans[s.entry(2*k+1, n)] = want[0], want[1]
+		if h.Params.Double() {
+			state = h.Params.Step(&state, float64(want[0]), float64(want[1]))
+			r.X, r.Y = float32(state[0]), float32(state[1])
+			continue
+		}
 		half := want[1] * dt / 2
 		h2 := half * half
 		// A term less than in the roll-out: this only shapes candidates, and plans that

@@ -24,11 +24,17 @@ func (a *way) distance(b *way) (largest float64) {
 
 // follow rolls candidate n out and returns its way.
 func (s *Search) follow(n int) (w way) {
-	p, r := s.look.Scene.Params, s.start
+	p, r, state := s.look.Scene.Params, s.start, s.look.Scene.State[s.robot]
 	quarter := s.steps / 4
 	for k := range len(w) * quarter {
-		sin, cos := rollout.HalfTurn(float64(s.Plans[s.entry(2*k+1, n)]) * p.Dt / 2)
-		r.Step(p.Dt, p.Limits.VMin, p.Limits.VMax, float64(s.Plans[s.entry(2*k, n)]), sin, cos)
+		first, second := float64(s.Plans[s.entry(2*k, n)]), float64(s.Plans[s.entry(2*k+1, n)])
+		if p.Double() {
+			state = p.Step(&state, first, second)
+			r.X, r.Y = state[0], state[1]
+		} else {
+			sin, cos := rollout.HalfTurn(second * p.Dt / 2)
+			r.Step(p.Dt, p.Limits.VMin, p.Limits.VMax, first, sin, cos)
+		}
 		if (k+1)%quarter == 0 {
 			w[k/quarter] = [2]float64{r.X, r.Y}
 		}

@@ -9,13 +9,13 @@ import "fmt"
 type Evaluator interface {
 	// Plans is memory for the plans of so many candidates that Evaluate takes without a
 	// copy, valid until a larger problem is asked for.
-	Plans(p Problem, candidates int) ([]float32, error)
+	Plans(p *Joint, candidates int) ([]float32, error)
 	// Evaluate writes one Result a block and, where out is not nil, the derivatives of
 	// the cost in the plans, in their layout. Where bounds is not nil, one entry a robot,
 	// it first moves every action, in order and in place, to the nearest within box and
 	// slew bound around the one before it; an action that is not a number stays so, and
 	// what comes after it in its plan is unspecified.
-	Evaluate(p Problem, bounds []Bounds[float32], plans []float32, candidates int, results []Result, out []float32) error
+	Evaluate(p *Joint, bounds []Bounds[float32], plans []float32, candidates int, results []Result, out []float32) error
 }
 
 // Descender is an Evaluator that takes a whole descent in one call.
@@ -26,7 +26,7 @@ type Descender interface {
 	// then into the bounds as Evaluate does. Iterate i is written to block i of plans, the
 	// first as it was given, and its scores to results[i]. Not handled, it leaves the first
 	// block as it was: go on by Evaluate.
-	Descend(p Problem, bounds []Bounds[float32], rates *[Lanes]float32, factors, plans []float32, results []Result) (handled bool, err error)
+	Descend(p *Joint, bounds []Bounds[float32], rates *[Lanes]float32, factors, plans []float32, results []Result) (handled bool, err error)
 }
 
 var (
@@ -35,29 +35,17 @@ var (
 	_ Descender = (*continuing)(nil)
 )
 
-// Problem is a *Joint or a *Single.
-type Problem interface {
-	// shape is the number of robots, of steps, and of discs a step.
-	shape() (robots, steps, count int)
-	// check says what is wrong with the sizes of the problem's parts.
-	check() error
-	// evaluate scores one block on an engine.
-	evaluate(e *Engine, plans []float32, w *Workspace, result *Result, out []float32)
-	// pack writes the problem as the kernels of a device read it.
-	pack(dst []float32) []float32
-	// ending is nil where nothing is paid after the last step.
-	ending() *Ending
-}
-
+// shape is the number of robots, of steps, and of discs a step.
 func (j *Joint) shape() (robots, steps, count int) { return len(j.Robots), j.Steps, j.Count }
 
+// check says what is wrong with the sizes of the problem's parts.
 func (j *Joint) check() error {
 	n := len(j.Robots)
 	if n < 1 || j.Steps < 1 || j.Count < 0 {
 		return fmt.Errorf("rollout: a joint problem of %d robots, %d steps and %d discs, want at least 1, 1 and 0", n, j.Steps, j.Count)
 	}
-	if len(j.Goal) != n || len(j.Discs) != n || len(j.Pair) != n {
-		return fmt.Errorf("rollout: a joint problem of %d robots has %d goal weights, %d sets of discs and %d rows of pairs", n, len(j.Goal), len(j.Discs), len(j.Pair))
+	if len(j.Goal) != n || len(j.Discs) != n || len(j.Pair) != n || j.Across != nil && len(j.Across) != n {
+		return fmt.Errorf("rollout: a joint problem of %d robots has %d goal weights, %d sets of discs, %d rows of pairs and %d motions across", n, len(j.Goal), len(j.Discs), len(j.Pair), len(j.Across))
 	}
 	for i := range n {
 		if len(j.Goal[i]) < j.Steps || len(j.Discs[i]) < j.Steps*j.Count*DiscFields || len(j.Pair[i]) < i {
@@ -65,25 +53,7 @@ func (j *Joint) check() error {
 				i, len(j.Goal[i]), len(j.Discs[i]), len(j.Pair[i]), j.Steps, j.Steps*j.Count*DiscFields, i)
 		}
 	}
-	return nil
-}
-
-func (j *Joint) evaluate(e *Engine, plans []float32, w *Workspace, result *Result, out []float32) {
-	e.Evaluate(j, plans, w, result, out)
-}
-
-func (j *Joint) ending() *Ending { return nil }
-
-func (s *Single) shape() (robots, steps, count int) { return 1, s.Steps, s.Count }
-
-func (s *Single) check() error {
-	if s.Steps < 1 || s.Count < 0 {
-		return fmt.Errorf("rollout: a problem of %d steps and %d discs, want at least 1 and 0", s.Steps, s.Count)
-	}
-	if len(s.Goal) < s.Steps || len(s.Discs) < s.Steps*s.Count*DiscFields {
-		return fmt.Errorf("rollout: a problem has %d goal weights and %d numbers of discs, want %d and %d", len(s.Goal), len(s.Discs), s.Steps, s.Steps*s.Count*DiscFields)
-	}
-	if e := s.Ending; e != nil && e.Grid != nil {
+	if e := j.Ending; e != nil && e.Grid != nil {
 		if g := e.Grid; g.NX < 2 || g.NY < 2 || len(g.Rate) < g.NX*g.NY || len(g.Value) < g.NX*g.NY {
 			return fmt.Errorf("rollout: a grid of %d × %d points has %d rates and %d values, want at least 2 × 2 and one of each a point", g.NX, g.NY, len(g.Rate), len(g.Value))
 		}
@@ -91,20 +61,11 @@ func (s *Single) check() error {
 	return nil
 }
 
-func (s *Single) evaluate(e *Engine, plans []float32, w *Workspace, result *Result, out []float32) {
-	e.EvaluateSingle(s, plans, w, result, out)
-}
-
-func (s *Single) ending() *Ending { return s.Ending }
-
-// Shape is the number of robots of a problem, of its steps, and of discs a step.
-func Shape(p Problem) (robots, steps, discs int) { return p.shape() }
-
 // Blocks is the number of blocks that hold so many candidates.
 func Blocks(candidates int) int { return (candidates + Lanes - 1) / Lanes }
 
 // checkBatch checks what a call of an Evaluator is given.
-func checkBatch(p Problem, bounds []Bounds[float32], plans, candidates int, results []Result, out []float32) error {
+func checkBatch(p *Joint, bounds []Bounds[float32], plans, candidates int, results []Result, out []float32) error {
 	if err := p.check(); err != nil {
 		return err
 	}
@@ -136,7 +97,7 @@ type Processor struct {
 func NewProcessor(e *Engine) *Processor { return &Processor{engine: e} }
 
 // Plans implements Evaluator.
-func (v *Processor) Plans(p Problem, candidates int) ([]float32, error) {
+func (v *Processor) Plans(p *Joint, candidates int) ([]float32, error) {
 	if err := p.check(); err != nil {
 		return nil, err
 	}
@@ -148,7 +109,7 @@ func (v *Processor) Plans(p Problem, candidates int) ([]float32, error) {
 }
 
 // Evaluate implements Evaluator.
-func (v *Processor) Evaluate(p Problem, bounds []Bounds[float32], plans []float32, candidates int, results []Result, out []float32) error {
+func (v *Processor) Evaluate(p *Joint, bounds []Bounds[float32], plans []float32, candidates int, results []Result, out []float32) error {
 	if err := checkBatch(p, bounds, len(plans), candidates, results, out); err != nil {
 		return err
 	}
@@ -167,7 +128,7 @@ func (v *Processor) Evaluate(p Problem, bounds []Bounds[float32], plans []float3
 		if out != nil {
 			slopes = out[b*size : (b+1)*size]
 		}
-		p.evaluate(v.engine, block, v.work, &results[b], slopes)
+		v.engine.Evaluate(p, block, v.work, &results[b], slopes)
 	}
 	return nil
 }

@@ -135,9 +135,12 @@ func (v *Device) bring(b domain.Buffer, source []float32) {
 }
 
 // stage checks a call and brings its problem, bounds and plans into pinned memory.
-func (v *Device) stage(p Problem, s *sequence, bounds []Bounds[float32], plans []float32) error {
+func (v *Device) stage(p *Joint, s *sequence, bounds []Bounds[float32], plans []float32) error {
+	if p.Across != nil {
+		return fmt.Errorf("rollout: double integrators on the device: %w", errors.ErrUnsupported)
+	}
 	s.robots, s.steps, s.count = p.shape()
-	e := p.ending()
+	e := p.Ending
 	s.ends = e != nil
 	if s.ends && e.Grid != nil {
 		s.grid = 2 * e.Grid.NX * e.Grid.NY
@@ -248,13 +251,13 @@ func (s *sequence) queue(q domain.Queue) error {
 }
 
 // Plans implements Evaluator.
-func (v *Device) Plans(p Problem, candidates int) ([]float32, error) {
+func (v *Device) Plans(p *Joint, candidates int) ([]float32, error) {
 	if err := p.check(); err != nil {
 		return nil, err
 	}
 	s := sequence{candidates: max(candidates, 1), slopes: true}
 	s.robots, s.steps, s.count = p.shape()
-	if e := p.ending(); e != nil && e.Grid != nil {
+	if e := p.Ending; e != nil && e.Grid != nil {
 		s.grid = 2 * e.Grid.NX * e.Grid.NY
 	}
 	if err := v.prepare(&s); err != nil {
@@ -264,7 +267,7 @@ func (v *Device) Plans(p Problem, candidates int) ([]float32, error) {
 }
 
 // Evaluate implements Evaluator.
-func (v *Device) Evaluate(p Problem, bounds []Bounds[float32], plans []float32, candidates int, results []Result, out []float32) error {
+func (v *Device) Evaluate(p *Joint, bounds []Bounds[float32], plans []float32, candidates int, results []Result, out []float32) error {
 	if err := checkBatch(p, bounds, len(plans), candidates, results, out); err != nil {
 		return err
 	}
@@ -298,7 +301,7 @@ func (v *Device) unpack(results []Result) {
 }
 
 // Descend implements Descender, in one launch.
-func (v *Device) Descend(p Problem, bounds []Bounds[float32], rates *[Lanes]float32, factors, plans []float32, results []Result) (bool, error) {
+func (v *Device) Descend(p *Joint, bounds []Bounds[float32], rates *[Lanes]float32, factors, plans []float32, results []Result) (bool, error) {
 	n := len(factors) + 1
 	if bounds == nil {
 		return false, errors.New("rollout: a descent without bounds")
@@ -338,7 +341,7 @@ func (j *Joint) pack(dst []float32) []float32 {
 		dst = append(dst, j.Robots[i].words()...)
 	}
 	dst = append(dst, j.Penalty.words()...)
-	dst = append(dst, make([]float32, endingWords)...)
+	dst = append(dst, j.Ending.words()...)
 	for i := range j.Robots {
 		for k := range j.Robots {
 			switch {
@@ -358,15 +361,6 @@ func (j *Joint) pack(dst []float32) []float32 {
 		dst = append(dst, d[:j.Steps*j.Count*DiscFields]...)
 	}
 	return dst
-}
-
-func (s *Single) pack(dst []float32) []float32 {
-	dst = append(dst, s.Robot.words()...)
-	dst = append(dst, s.Penalty.words()...)
-	dst = append(dst, s.Ending.words()...)
-	dst = append(dst, 0) // of no pair
-	dst = append(dst, s.Goal[:s.Steps]...)
-	return append(dst, s.Discs[:s.Steps*s.Count*DiscFields]...)
 }
 
 // words are an ending's numbers as rollout.cuh reads them; nil: zeros.

@@ -27,13 +27,12 @@ type continuing struct {
 // try makes a call, again on this CPU if the device was lost.
 func (c *continuing) try(call func(Evaluator) error) error {
 	err := call(c.now)
-	if !errors.Is(err, errors.ErrUnsupported) {
-		return err
+	if errors.Is(err, errors.ErrUnsupported) {
+		if err = c.lose(); err == nil {
+			err = call(c.now)
+		}
 	}
-	if err := c.lose(); err != nil {
-		return err
-	}
-	return call(c.now)
+	return err
 }
 
 // lose goes on on this CPU.
@@ -43,7 +42,7 @@ func (c *continuing) lose() (err error) {
 	return err
 }
 
-func (c *continuing) Plans(p Problem, candidates int) (plans []float32, err error) {
+func (c *continuing) Plans(p *Joint, candidates int) (plans []float32, err error) {
 	err = c.try(func(v Evaluator) (err error) {
 		plans, err = v.Plans(p, candidates)
 		return err
@@ -51,11 +50,11 @@ func (c *continuing) Plans(p Problem, candidates int) (plans []float32, err erro
 	return plans, err
 }
 
-func (c *continuing) Evaluate(p Problem, bounds []Bounds[float32], plans []float32, candidates int, results []Result, out []float32) error {
+func (c *continuing) Evaluate(p *Joint, bounds []Bounds[float32], plans []float32, candidates int, results []Result, out []float32) error {
 	return c.try(func(v Evaluator) error { return v.Evaluate(p, bounds, plans, candidates, results, out) })
 }
 
-func (c *continuing) Descend(p Problem, bounds []Bounds[float32], rates *[Lanes]float32, factors, plans []float32, results []Result) (bool, error) {
+func (c *continuing) Descend(p *Joint, bounds []Bounds[float32], rates *[Lanes]float32, factors, plans []float32, results []Result) (bool, error) {
 	d, ok := c.now.(Descender)
 	if !ok {
 		return false, nil

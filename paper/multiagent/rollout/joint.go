@@ -7,7 +7,6 @@ type Robot struct {
 	X, Y, Theta, V float64
 	Previous       [PlanFields]float64 // action of the step before
 	Goal           [2]float64
-	Radius         float64
 }
 
 // Motion converts a robot for the kernels.
@@ -20,11 +19,14 @@ func (r *Robot) Motion(dt, vLo, vHi, effort, smooth float64) Motion[float32] {
 	}
 }
 
-// Joint is a prediction problem of several robots, ready for whole blocks. The
-// caller fills it once per decision.
+// Joint is a prediction problem of several robots, ready for whole blocks, or of one among discs that hold the others
+// on their fixed plans too, the block-coordinate form. The caller fills it once per decision.
 type Joint struct {
 	Steps  int
 	Robots []Motion[float32]
+	// Across, if set, makes the robots double integrators, whose actions are (ax, ay): it is their motion along y, and
+	// Robots is that along x, both straight ahead, from X and V on.
+	Across []Motion[float32]
 	// Goal[i][k] weighs robot i's squared goal distance after step k, the terminal
 	// term included.
 	Goal [][]float32
@@ -34,16 +36,22 @@ type Joint struct {
 	// Pair[i][j], j < i, are the radii and safety distance of two robots.
 	Pair    [][]float32
 	Penalty Penalty[float32]
+	Ending  *Ending // what is expected to be paid after the first robot's last step; nil: nothing
 }
 
 // Workspace is the memory of one goroutine's evaluations.
 type Workspace struct {
 	paths, grads []float32
+	axes         [][2]axis // of every double integrator
 }
+
+// axis is the part along one axis of a block of a double integrator's plans, that of a unicycle that drives straight
+// ahead.
+type axis struct{ plan, path, grad, out []float32 }
 
 // NewWorkspace holds evaluations of so many robots and steps.
 func NewWorkspace(robots, steps int) *Workspace {
-	return &Workspace{make([]float32, robots*PathSize(steps)), make([]float32, robots*2*steps*Lanes)}
+	return &Workspace{paths: make([]float32, robots*PathSize(steps)), grads: make([]float32, robots*2*steps*Lanes)}
 }
 
 // Scores is what an evaluation says of a block, one number per lane. A candidate
@@ -112,56 +120,68 @@ func (e *Engine) Evaluate(j *Joint, plans []float32, w *Workspace, result *Resul
 	}
 	for i := range n {
 		p := w.paths[i*path : (i+1)*path]
-		e.Track(plans[i*plan:(i+1)*plan], p, j.Goal[i], j.Steps, &j.Robots[i], &result.Cost)
+		e.track(j, i, plans[i*plan:(i+1)*plan], p, w, &result.Cost)
 		e.Discs(p, j.Discs[i], j.Count, j.Steps, &j.Penalty, &result.Cost, &result.Kinds[min(i, OtherDiscs)], &result.Safe, part(i))
 		for k := range i {
 			e.Pair(p, w.paths[k*path:(k+1)*path], j.Pair[i][k], j.Steps, &j.Penalty, &result.Cost, &result.Kinds[Pairs], &result.Safe, part(i), part(k))
 		}
 	}
-	result.settle()
-	if derivatives {
-		for i := range n {
-			e.Back(plans[i*plan:(i+1)*plan], w.paths[i*path:(i+1)*path], part(i), j.Goal[i], j.Steps, &j.Robots[i], out[i*plan:(i+1)*plan])
-		}
-	}
-}
-
-// Single is the prediction problem of one robot among discs that hold the others
-// on their fixed plans too: the block-coordinate form.
-type Single struct {
-	Steps   int
-	Robot   Motion[float32]
-	Goal    []float32 // weight of the squared goal distance after each step
-	Discs   []float32 // [step][disc][x, y, radii and safety distance]
-	Count   int       // discs per step
-	Penalty Penalty[float32]
-	Ending  *Ending // what is expected to be paid after the last step; nil: nothing
-}
-
-// EvaluateSingle is Evaluate of a block of one robot's plans, [step][a, ω][lane].
-func (e *Engine) EvaluateSingle(s *Single, plans []float32, w *Workspace, result *Result, out []float32) {
-	require("workspace", len(w.paths), PathSize(s.Steps))
-	result.reset(s.Steps)
-	var grad []float32
-	if out != nil {
-		grad = w.grads[:2*s.Steps*Lanes]
-		clear(grad)
-	}
-	e.Track(plans, w.paths, s.Goal, s.Steps, &s.Robot, &result.Cost)
-	e.Discs(w.paths, s.Discs, s.Count, s.Steps, &s.Penalty, &result.Cost, &result.Kinds[EgoDiscs], &result.Safe, grad)
-	if s.Ending != nil && s.Steps > 0 {
-		end, offset := w.paths[(s.Steps-1)*PathFields*Lanes:], 2*(s.Steps-1)*Lanes
+	if j.Ending != nil && j.Steps > 0 {
+		end, offset := w.paths[path-PathFields*Lanes:], grad-2*Lanes
 		for l := range Lanes {
-			cost, gx, gy := s.Ending.At(float64(end[X*Lanes+l]), float64(end[Y*Lanes+l]))
+			cost, gx, gy := j.Ending.At(float64(end[X*Lanes+l]), float64(end[Y*Lanes+l]))
 			result.Cost[l] += float32(cost)
-			if grad != nil {
-				grad[offset+l] += float32(gx)
-				grad[offset+Lanes+l] += float32(gy)
+			if derivatives {
+				w.grads[offset+l] += float32(gx)
+				w.grads[offset+Lanes+l] += float32(gy)
 			}
 		}
 	}
 	result.settle()
-	if out != nil {
-		e.Back(plans, w.paths, grad, s.Goal, s.Steps, &s.Robot, out)
+	if derivatives {
+		for i := range n {
+			e.back(j, i, plans[i*plan:(i+1)*plan], w.paths[i*path:(i+1)*path], part(i), w, out[i*plan:(i+1)*plan])
+		}
+	}
+}
+
+// track rolls robot i of a joint problem out; a double integrator along one axis after the other.
+func (e *Engine) track(j *Joint, i int, plan, path []float32, w *Workspace, cost *Vector[float32]) {
+	if j.Across == nil {
+		e.Track(plan, path, j.Goal[i], j.Steps, &j.Robots[i], cost)
+		return
+	}
+	for len(w.axes) <= i {
+		w.axes = append(w.axes, [2]axis{})
+	}
+	for c, m := range [2]*Motion[float32]{&j.Robots[i], &j.Across[i]} {
+		a := &w.axes[i][c]
+		if len(a.plan) < len(plan) {
+			*a = axis{make([]float32, len(plan)), make([]float32, len(path)), make([]float32, len(plan)), make([]float32, len(plan))}
+		}
+		copyRows(a.plan, PlanFields, 0, plan, PlanFields, c)
+		e.Track(a.plan, a.path, j.Goal[i], j.Steps, m, cost)
+		copyRows(path, PathFields, c, a.path, PathFields, 0)
+	}
+}
+
+// back is the reverse mode of track.
+func (e *Engine) back(j *Joint, i int, plan, path, grad []float32, w *Workspace, out []float32) {
+	if j.Across == nil {
+		e.Back(plan, path, grad, j.Goal[i], j.Steps, &j.Robots[i], out)
+		return
+	}
+	for c, m := range [2]*Motion[float32]{&j.Robots[i], &j.Across[i]} {
+		a := &w.axes[i][c]
+		copyRows(a.grad, 2, 0, grad, 2, c)
+		e.Back(a.plan, a.path, a.grad, j.Goal[i], j.Steps, m, a.out)
+		copyRows(out, PlanFields, c, a.out, PlanFields, 0)
+	}
+}
+
+// copyRows copies one field of every step.
+func copyRows(dst []float32, fields, field int, source []float32, sourceFields, sourceField int) {
+	for k := range min(len(dst)/fields, len(source)/sourceFields) / Lanes {
+		copy(dst[(k*fields+field)*Lanes:][:Lanes], source[(k*sourceFields+sourceField)*Lanes:])
 	}
 }

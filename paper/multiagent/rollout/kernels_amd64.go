@@ -6,15 +6,14 @@ import "github.com/gpc-engine/gpc/internal/simd/isa"
 
 //go:generate go -C _asm run . -out ../kernels_amd64.s -stubs ../stubs_amd64.go -pkg rollout
 
-// assembled are the generated kernels of one instruction set: those that score
-// margins in four variants, without and with Exp (second bit) and derivatives
-// (first bit), on lanes of the sixteen.
+// assembled are the generated kernels of one instruction set, on lanes of the sixteen. Those that score margins are
+// there without and with derivatives (first bit), and for discs without and with Exp (second bit).
 type assembled struct {
 	lanes int
 	limit func(plan *float32, steps int, b *float32)
 	track func(plan, path, goal *float32, steps int, m *float32, cost, constants *float32)
 	discs [4]discsKernel
-	pair  [4]pairKernel
+	pair  [2]pairKernel
 	back  func(plan, path, grad, goal *float32, steps int, m *float32, out, constants *float32)
 }
 
@@ -30,14 +29,14 @@ func kernelsOf(level isa.Level) kernels {
 		return (&assembled{
 			16, limit512, track512,
 			[4]discsKernel{discs512, discsGrad512, discsExp512, discsExpGrad512},
-			[4]pairKernel{pair512, pairGrad512, pairExp512, pairExpGrad512},
+			[2]pairKernel{pairExp512, pairExpGrad512},
 			back512,
 		}).kernels()
 	case isa.AVX2:
 		return (&assembled{
 			8, limit256, track256,
 			[4]discsKernel{discs256, discsGrad256, discsExp256, discsExpGrad256},
-			[4]pairKernel{pair256, pairGrad256, pairExp256, pairExpGrad256},
+			[2]pairKernel{pairExp256, pairExpGrad256},
 			back256,
 		}).kernels()
 	}
@@ -82,7 +81,7 @@ func (a *assembled) kernels() kernels {
 			}
 		},
 		pair: func(path, other []float32, radii float32, steps int, p *Penalty[float32], cost, low, safeSteps *Vector[float32], grad, otherGrad []float32) {
-			f := a.pair[variant(p, grad != nil)]
+			f := a.pair[variant(p, grad != nil)&1]
 			for l := 0; l < Lanes; l += a.lanes {
 				f(first(path, l), first(other, l), radii, steps, &p.Exp[l], &cost[l], &low[l], &safeSteps[l], first(grad, l), first(otherGrad, l), table)
 			}

@@ -4,11 +4,13 @@ package rollout
 // included: what every Evaluator is held to. Plans and derivatives are
 // [block][robot][step][a, ω][lane]; the problem's own numbers are float32 as for the
 // others. A problem or plans of the wrong sizes are a bug of the caller and panic.
-func Reference(p Problem, plans []float64, candidates int) (results []Scores[float64], out []float64) {
-	if err := checkBatch(p, nil, len(plans), candidates, make([]Result, Blocks(candidates)), nil); err != nil {
+func Reference(j *Joint, plans []float64, candidates int) (results []Scores[float64], out []float64) {
+	if err := checkBatch(j, nil, len(plans), candidates, make([]Result, Blocks(candidates)), nil); err != nil {
 		panic(err)
 	}
-	j, ends := asJoint(p)
+	if j.Across != nil {
+		panic("rollout: the reference is of unicycles")
+	}
 	n, steps := len(j.Robots), j.Steps
 	plan, path, grad := PlanSize(steps), PathSize(steps), 2*steps*Lanes
 	robots := make([]Motion[float64], n)
@@ -34,10 +36,10 @@ func Reference(p Problem, plans []float64, candidates int) (results []Scores[flo
 				pairTwin(rolled, paths[k*path:(k+1)*path], float64(j.Pair[i][k]), steps, &penalty, &r.Cost, &r.Kinds[Pairs], &r.Safe, g, grads[k*grad:(k+1)*grad])
 			}
 		}
-		if ends != nil {
+		if j.Ending != nil {
 			last, lastGrad := paths[(steps-1)*PathFields*Lanes:], grads[2*(steps-1)*Lanes:]
 			for l := range Lanes {
-				cost, gx, gy := ends.At(last[X*Lanes+l], last[Y*Lanes+l])
+				cost, gx, gy := j.Ending.At(last[X*Lanes+l], last[Y*Lanes+l])
 				r.Cost[l] += cost
 				lastGrad[l] += gx
 				lastGrad[Lanes+l] += gy
@@ -49,21 +51,6 @@ func Reference(p Problem, plans []float64, candidates int) (results []Scores[flo
 		}
 	}
 	return results, out
-}
-
-// asJoint views a problem as one of several robots, with what follows the first one's
-// plan.
-func asJoint(p Problem) (*Joint, *Ending) {
-	switch v := p.(type) {
-	case *Joint:
-		return v, nil
-	case *Single:
-		return &Joint{
-			Steps: v.Steps, Robots: []Motion[float32]{v.Robot}, Goal: [][]float32{v.Goal}, Discs: [][]float32{v.Discs}, Count: v.Count,
-			Pair: [][]float32{nil}, Penalty: v.Penalty,
-		}, v.Ending
-	}
-	panic("rollout: a problem of another package")
 }
 
 func widen(v []float32) []float64 {

@@ -299,7 +299,7 @@ func BenchmarkSingle(b *testing.B) {
 				const steps, count = 40, 20
 				rng := rand.New(rand.NewPCG(1, 1))
 				s := draw(rng, steps, count, false)
-				single := &Single{Steps: steps, Robot: *narrowMotion(&s.motion), Goal: narrow(s.goal), Discs: narrow(s.discs), Count: count,
+				single := &Joint{Steps: steps, Robots: []Motion[float32]{*narrowMotion(&s.motion)}, Goal: [][]float32{narrow(s.goal)}, Discs: [][]float32{narrow(s.discs)}, Count: count, Pair: [][]float32{nil},
 					Penalty: Penalty[float32]{Square: Repeat[float32](150), Buffer: Repeat[float32](0.4), Knee: Repeat[float32](NoKnee), Hard: Repeat[float32](0.02)}}
 				e, w, plan := On(level), NewWorkspace(1, steps), narrow(s.plan)
 				var out []float32
@@ -308,7 +308,7 @@ func BenchmarkSingle(b *testing.B) {
 				}
 				var r Result
 				for b.Loop() {
-					e.EvaluateSingle(single, plan, w, &r, out)
+					e.Evaluate(single, plan, w, &r, out)
 				}
 				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/Lanes, "ns/candidate")
 			})

@@ -19,20 +19,10 @@ func track512(plan *float32, path *float32, goal *float32, steps int, m *float32
 //go:noescape
 func discs512(path *float32, discs *float32, count int, steps int, p *float32, cost *float32, low *float32, until *float32, grad *float32, constants *float32)
 
-// pair512 is pairTwin without Exp without derivatives.
-//
-//go:noescape
-func pair512(path *float32, other *float32, radii float32, steps int, p *float32, cost *float32, low *float32, until *float32, grad *float32, otherGrad *float32, constants *float32)
-
 // discsGrad512 is discsTwin without Exp.
 //
 //go:noescape
 func discsGrad512(path *float32, discs *float32, count int, steps int, p *float32, cost *float32, low *float32, until *float32, grad *float32, constants *float32)
-
-// pairGrad512 is pairTwin without Exp.
-//
-//go:noescape
-func pairGrad512(path *float32, other *float32, radii float32, steps int, p *float32, cost *float32, low *float32, until *float32, grad *float32, otherGrad *float32, constants *float32)
 
 // discsExp512 is discsTwin without derivatives.
 //
@@ -74,20 +64,10 @@ func track256(plan *float32, path *float32, goal *float32, steps int, m *float32
 //go:noescape
 func discs256(path *float32, discs *float32, count int, steps int, p *float32, cost *float32, low *float32, until *float32, grad *float32, constants *float32)
 
-// pair256 is pairTwin without Exp without derivatives.
-//
-//go:noescape
-func pair256(path *float32, other *float32, radii float32, steps int, p *float32, cost *float32, low *float32, until *float32, grad *float32, otherGrad *float32, constants *float32)
-
 // discsGrad256 is discsTwin without Exp.
 //
 //go:noescape
 func discsGrad256(path *float32, discs *float32, count int, steps int, p *float32, cost *float32, low *float32, until *float32, grad *float32, constants *float32)
-
-// pairGrad256 is pairTwin without Exp.
-//
-//go:noescape
-func pairGrad256(path *float32, other *float32, radii float32, steps int, p *float32, cost *float32, low *float32, until *float32, grad *float32, otherGrad *float32, constants *float32)
 
 // discsExp256 is discsTwin without derivatives.
 //

@@ -19,12 +19,12 @@ type Outlook struct {
 	Guide  *world.Grid // cost-to-go of the robot that looks; nil: straight home
 }
 
-// Path is where a committed plan leads, m.
-type Path [world.LookAhead][2]float32
+// Path is where a committed plan leads, m, and where the robot then brakes to a stand.
+type Path [world.LookAhead + world.Stopping][2]float32
 
-// Clear reports whether two robots on their paths keep a distance, m.
-func (p *Path) Clear(q *Path, distance float64) bool {
-	for k := range p {
+// Clear reports whether two robots on their paths keep a distance, m, from the step first on.
+func (p *Path) Clear(q *Path, first int, distance float64) bool {
+	for k := first; k < len(p); k++ {
 		dx, dy := float64(p[k][0]-q[k][0]), float64(p[k][1]-q[k][1])
 		if dx*dx+dy*dy < distance*distance {
 			return false

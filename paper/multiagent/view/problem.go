@@ -245,7 +245,7 @@ func (v *View) Margins(s, c, u, m []float64) {
 func (v *View) Project(s, c, u []float64) bool {
 	var e sight
 	v.decode(s, c, &e)
-	v.system.Params.Limits.Project(u, e.previous[:])
+	v.system.Params.Limits.Nearest(u, e.previous[:])
 	return v.margin(&e, u) >= 0
 }
 
@@ -255,7 +255,7 @@ func (v *View) ProjectPlan(s, c, plan []float64) {
 	previous := c[viewPrevious : viewPrevious+world.ActionSize]
 	for k := 0; k < len(plan); k += world.ActionSize {
 		u := plan[k : k+world.ActionSize]
-		v.system.Params.Limits.Project(u, previous)
+		v.system.Params.Limits.Nearest(u, previous)
 		previous = u
 	}
 }

@@ -92,17 +92,10 @@ func Closeness(moving bool) Soft {
 	return Soft{Buffer: 0.42, Stiffness: 1200, Knee: 0.03}
 }
 
-// View is what Case 2's map is about: one robot among moving discs, in its own
-// frame (origin at its position, first axis along its heading). The ego and the
-// others are seen alike and share one map; the joint plan of a scene, H × agents ×
-// 2 in the paper, is put together from the robots' plans, each decoded among the
-// others' committed ones. To a robot that plans, a robot on a committed plan and an
-// obstacle are the same: a disc on a known path.
-//
-// The other bodies are a set: they are listed by urgency, how close they come to
-// the plan that goes home regardless (Base), so that their order in the scene does
-// not matter, and only the viewBodies most urgent are. Absent ones are zeros, which
-// is also where the features of a body end that stays far away.
+// View is what Case 2's map is about, as docs/explain/multiagent.md describes it: one robot among moving discs, in its
+// own frame (origin at its position, first axis along its heading). The other bodies are a set: they are listed by
+// urgency, how close they come to the plan that goes home regardless (Base). Absent ones are zeros, which is also where
+// the features of a body end that stays far away.
 //
 // An action is (a, ω), a plan L = LookAhead of them, the planner's commitment; both
 // are the same in every frame.

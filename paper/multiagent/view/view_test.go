@@ -55,7 +55,7 @@ func seen(t testing.TB, y *world.System, rng *rand.Rand) []Outlook {
 			v.Base(s, c, plan)
 			copy(u[2*i:], plan[:2])
 			path, state := new(Path), h.State[i]
-			for n := range path {
+			for n := range world.LookAhead {
 				state = y.Params.Step(&state, plan[2*n], plan[2*n+1])
 				path[n] = [2]float32{float32(state[0]), float32(state[1])}
 			}

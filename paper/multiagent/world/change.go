@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/gpc-engine/gpc/domain"
@@ -59,14 +58,12 @@ func (e *Episode) Change(text json.RawMessage) (domain.Change, error) {
 
 // currentScene is the scene of an episode that begins where this one stands.
 func (e *Episode) currentScene() Scene {
-	p := &e.plant.System.Params
 	s := Scene{Obstacles: slices.Clone(e.world.Obstacles), W: e.scene.W}
 	for i := range e.world.Robots {
 		state := &e.world.State[i]
-		s.Robots = append(s.Robots, Robot{
-			P: [2]float64{state[0], state[1]}, Theta: state[2], R: e.world.Radius[i], Goal: e.world.Goal[i], Last: e.world.Previous[i],
-			V: math.Min(math.Max(state[3], p.Limits.VMin), p.Limits.VMax), // but for rounding it is there
-		})
+		r := Robot{P: [2]float64{state[0], state[1]}, R: e.world.Radius[i], Goal: e.world.Goal[i], Last: e.world.Previous[i]}
+		r.Theta, r.V = e.plant.System.Params.Velocity(state)
+		s.Robots = append(s.Robots, r)
 	}
 	return s
 }

@@ -14,8 +14,8 @@ import (
 // An episode of a change begins where the one before stands, with its last actions: what is moved is elsewhere, and all else leads
 // where it would have led.
 func TestAChangeBeginsWhereTheEpisodeStands(t *testing.T) {
-	for _, moving := range []bool{false, true} {
-		y := require.Get(NewSystem("multiagent", Default(moving), moving))(t)
+	for _, y := range []*System{system(t, false), system(t, true), double(t)} {
+		moving := y.Moving()
 		plant := &Plant{System: y}
 		how := domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}}
 		ep := require.Get(plant.Episode(5, 1, how))(t)

@@ -27,6 +27,9 @@ const (
 // 8 steps a robot meets obstacles that it can no longer avoid.
 const LookAhead = 40
 
+// Stopping is more steps than any robot takes to a stand.
+const Stopping = 16
+
 // Thirds is the preference that episodes are scored with unless the user fixes
 // another. It is not to be changed.
 var Thirds = []float64{1.0 / 3, 1.0 / 3, 1.0 / 3}
@@ -71,6 +74,8 @@ type Params struct {
 	Robots int `json:"robots,omitempty"`
 	// Obstacles is likewise of obstacles, at least MaxObstacles.
 	Obstacles int `json:"obstacles,omitempty"`
+	// Dynamics is "", unicycles, or DoubleIntegrator.
+	Dynamics string `json:"dynamics,omitempty"`
 }
 
 // Room is how many robots state, context and action have room for.
@@ -90,8 +95,13 @@ func (p Params) ForRobots(n int) Params {
 // Bodies is how many obstacles the context has room for.
 func (p *Params) Bodies() int { return cmp.Or(p.Obstacles, MaxObstacles) }
 
-// Fastest is the largest speed, forward or back, m/s.
-func (l *Limits) Fastest() float64 { return max(l.VMax, -l.VMin) }
+// Fastest is the largest speed in any direction, m/s.
+func (p *Params) Fastest() float64 {
+	if p.Double() {
+		return math.Sqrt2 * p.Limits.VMax
+	}
+	return max(p.Limits.VMax, -p.Limits.VMin)
+}
 
 // Default returns the frozen constants of the static and the moving case.
 //
@@ -171,8 +181,14 @@ func (p *Params) Validate() error {
 	if p.Steps < 1 || p.Steps > 100_000 {
 		return fmt.Errorf("parameter steps is %d, want 1 to 100000", p.Steps)
 	}
+	switch l := &p.Limits; {
+	case p.Dynamics != "" && !p.Double():
+		return fmt.Errorf("parameter dynamics is %q, want %q, or none for unicycles", p.Dynamics, DoubleIntegrator)
+	case p.Double() && (l.VMin != -l.VMax || l.AMin != -l.AMax || l.OmegaMax != l.AMax):
+		return fmt.Errorf("parameter limits %+v of a double integrator, want v_min = −v_max, a_min = −a_max and omega_max = a_max", *l)
+	}
 	// The batched dynamics turn by half a step's angle with a short series.
-	if half := p.Limits.OmegaMax * p.Dt / 2; half > 0.25 {
+	if half := p.Limits.OmegaMax * p.Dt / 2; half > 0.25 && !p.Double() {
 		return fmt.Errorf("parameters: half a step turns by up to %g rad, want at most 0.25", half)
 	}
 	return nil

@@ -45,16 +45,14 @@ func (l *Plant) Episode(seed uint64, index int, opt domain.EpisodeOptions) (doma
 		return nil, err
 	}
 	scene.W = w
-	e := l.Start(scene)
-	l.noise(e, opt.Noise, seed, index)
-	return e, nil
+	return l.measured(scene, opt.Noise, seed, index), nil
 }
 
-// noise makes an episode's measurements noisy.
-func (l *Plant) noise(e *Episode, size float64, seed uint64, index int) {
-	if size > 0 {
-		e.noise, e.rng = size, generator("gpc multi noise", 0, seed, uint64(index))
-	}
+// measured is the episode of a scene whose measurements are noisy.
+func (l *Plant) measured(scene Scene, noise float64, seed uint64, index int) *Episode {
+	e := l.Start(scene)
+	e.noise, e.rng = noise, generator("gpc multi noise", 0, seed, uint64(index))
+	return e
 }
 
 // Replay rebuilds a noise-free episode from a trace's header and scene.

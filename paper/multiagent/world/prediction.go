@@ -216,7 +216,6 @@ func (h *Prediction) Action(plan []float64, k, i int) []float64 {
 // gradient adds the derivatives of weightsᵀJ, by reverse mode through the
 // dynamics: in the plan, and in the initial state.
 func (h *Prediction) gradient(t *trajectory, plan []float64, steps int, weights *[Terms]float64, gplan []float64, gstate [][StateSize]float64) {
-	dt := h.Params.Dt
 	count := math.Max(float64(h.count()), 1)
 	gp := rows[[2]float64](steps+1, h.Robots) // of the positions at step k
 	for k := 1; k <= steps; k++ {
@@ -250,22 +249,14 @@ func (h *Prediction) gradient(t *trajectory, plan []float64, steps int, weights 
 		})
 	}
 	for i := range h.Robots {
-		var px, py, heading, speed float64 // adjoints of p, θ and v after the step
+		var place, rest, action [2]float64 // derivatives in the state after the step
 		for k := steps - 1; k >= 0; k-- {
-			px += gp[k+1][i][0]
-			py += gp[k+1][i][1]
-			m := &t.mean[k][i]
-			gh := dt * m.speed * (m.cos*py - m.sin*px)
-			gv := 0.5 * dt * (m.cos*px + m.sin*py)
+			place[0] += gp[k+1][i][0]
+			place[1] += gp[k+1][i][1]
+			rest, action = t.mean[k][i].back(h.Params, place, rest)
 			g := h.Action(gplan, k, i)
-			adjoint := 0.0
-			if m.free {
-				adjoint = speed + gv
-			}
-			g[0] += dt * adjoint
-			g[1] += dt * (heading + 0.5*gh)
-			heading += gh
-			speed = adjoint + gv
+			g[0] += action[0]
+			g[1] += action[1]
 			u, previous := h.Action(plan, k, i), h.Previous[i][:]
 			if k > 0 {
 				previous = h.Action(plan, k-1, i)
@@ -278,10 +269,9 @@ func (h *Prediction) gradient(t *trajectory, plan []float64, steps int, weights 
 				}
 			}
 		}
-		gstate[i][0] += px
-		gstate[i][1] += py
-		gstate[i][2] += heading
-		gstate[i][3] += speed
+		for c, g := range [StateSize]float64{place[0], place[1], rest[0], rest[1]} {
+			gstate[i][c] += g
+		}
 	}
 }
 

@@ -62,17 +62,23 @@ func NewSystem(name string, params Params, moving bool) (*System, error) {
 	if params.Room() > Few {
 		y.scenes.crowd(&params)
 	}
-	count := "six"
+	count, robots, obstacles := "six", "unicycles", "standing"
+	state := [2]domain.Variable{{Name: "theta", Unit: "rad"}, {Name: "v", Unit: "m/s"}}
+	action := [ActionSize]domain.Variable{{Name: "a", Unit: "m/s²"}, {Name: "omega", Unit: "rad/s"}}
+	if params.Double() {
+		robots = "double integrators"
+		state = [2]domain.Variable{{Name: "vx", Unit: "m/s"}, {Name: "vy", Unit: "m/s"}}
+		action = [ActionSize]domain.Variable{{Name: "ax", Unit: "m/s²"}, {Name: "ay", Unit: "m/s²"}}
+	}
 	if params.Robots != 0 {
 		count = fmt.Sprint(params.Robots)
 	}
-	description := "up to " + count + " unicycles to their goals among standing obstacles"
 	if moving {
-		description = "up to " + count + " unicycles to their goals among moving obstacles"
+		obstacles = "moving"
 	}
 	y.spec = domain.Spec{
 		Name:            name,
-		Description:     description,
+		Description:     fmt.Sprintf("up to %s %s to their goals among %s obstacles", count, robots, obstacles),
 		Objectives:      []domain.Variable{{Name: "goal"}, {Name: "safety"}, {Name: "effort"}},
 		Margins:         []domain.Variable{{Name: "ego obstacle", Unit: "m", Kind: domain.Collision}, {Name: "agent obstacle", Unit: "m", Kind: domain.Collision}, {Name: "robot pair", Unit: "m", Kind: domain.Collision}},
 		Plan:            Horizon,
@@ -86,17 +92,18 @@ func NewSystem(name string, params Params, moving bool) (*System, error) {
 		name := func(s string) string { return fmt.Sprintf("%s%d", s, i) }
 		y.spec.Measured = append(y.spec.Measured,
 			domain.Variable{Name: name("x"), Unit: "m"}, domain.Variable{Name: name("y"), Unit: "m"},
-			domain.Variable{Name: name("theta"), Unit: "rad"}, domain.Variable{Name: name("v"), Unit: "m/s"})
+			domain.Variable{Name: name(state[0].Name), Unit: state[0].Unit}, domain.Variable{Name: name(state[1].Name), Unit: state[1].Unit})
 		y.spec.Action = append(y.spec.Action,
-			domain.Variable{Name: name("a"), Unit: "m/s²", Lo: l.AMin, Hi: l.AMax},
-			domain.Variable{Name: name("omega"), Unit: "rad/s", Lo: -l.OmegaMax, Hi: l.OmegaMax})
+			domain.Variable{Name: name(action[0].Name), Unit: action[0].Unit, Lo: l.AMin, Hi: l.AMax},
+			domain.Variable{Name: name(action[1].Name), Unit: action[1].Unit, Lo: -l.OmegaMax, Hi: l.OmegaMax})
 	}
 	add := func(format, unit string, i int) {
 		y.spec.Context = append(y.spec.Context, domain.Variable{Name: fmt.Sprintf(format, i), Unit: unit})
 	}
 	for i := range params.Room() {
-		add("a%d_prev", "m/s²", i)
-		add("omega%d_prev", "rad/s", i)
+		for _, u := range action {
+			add(u.Name+"%d_prev", u.Unit, i)
+		}
 	}
 	for i := range params.Room() {
 		add("goal%d_x", "m", i)
@@ -277,12 +284,8 @@ func (y *System) Margins(s, c, u, m []float64) {
 // the next positions keep every margin. It does not look for another action: a plan is
 // made safe by a search, which sees all of it.
 func (y *System) Project(s, c, u []float64) bool {
-	h := y.Decode(s, c)
-	clear(u[ActionSize*h.Robots:])
-	for i := range h.Robots {
-		y.Params.Limits.Project(u[ActionSize*i:][:ActionSize], h.Previous[i][:])
-	}
-	_, margin := h.Score(u, 1, Thirds)
+	y.Admit(s, c, u)
+	_, margin := y.Decode(s, c).Score(u, 1, Thirds)
 	return margin >= 0
 }
 
@@ -299,8 +302,7 @@ func (y *System) Admit(s, c, u []float64) {
 }
 
 // Fallback brakes every robot as hard as the slew bound allows and stops
-// turning; robots whose state is not finite keep their wheels straight and let
-// the speed be.
+// turning; robots whose speed is not finite let it be.
 func (y *System) Fallback(s, c, u []float64) {
 	clear(u)
 	l := &y.Params.Limits
@@ -308,9 +310,11 @@ func (y *System) Fallback(s, c, u []float64) {
 		if c[y.Params.contextRadius()+i] <= 0 {
 			break
 		}
-		v := s[StateSize*i+3]
-		if !math.IsNaN(v) && !math.IsInf(v, 0) {
-			u[2*i] = -v / y.Params.Dt
+		state := [StateSize]float64(s[StateSize*i:][:StateSize])
+		for k, a := range y.Params.Brake(&state) {
+			if finite(a) {
+				u[2*i+k] = a
+			}
 		}
 		l.Nearest(u[2*i:2*i+2], c[contextPrevious+2*i:][:2])
 	}

@@ -51,8 +51,7 @@ func randomPlan(rng *rand.Rand, h *Prediction, steps int) []float64 {
 func TestHorizonGradientIsTheDerivative(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	kinks, checked := 0, 0
-	for _, moving := range []bool{false, true} {
-		y := system(t, moving)
+	for _, y := range []*System{system(t, false), system(t, true), double(t)} {
 		for trial := range 12 {
 			h := drawn(t, y, rng)
 			if trial%2 == 0 { // obstacles inside margins, so that every term acts

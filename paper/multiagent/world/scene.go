@@ -7,12 +7,13 @@ import (
 	"slices"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/jsonin"
 )
 
 // Robot is a disc on unicycle dynamics, as the trace holds it.
 type Robot struct {
 	P     [2]float64 `json:"p"`     // m
-	Theta float64    `json:"theta"` // rad
+	Theta float64    `json:"theta"` // rad; of a double integrator, that of its velocity
 	V     float64    `json:"v"`     // m/s along the heading
 	R     float64    `json:"r"`     // radius, m
 	Goal  [2]float64 `json:"goal"`  // m
@@ -54,16 +55,20 @@ func (s *Scene) Validate(p *Params) error {
 		return fmt.Errorf("scene has %d obstacles, there is room for %d; params.obstacles makes more, at most %d", len(s.Obstacles), p.Bodies(), MostObstacles)
 	}
 	for i, r := range s.Robots {
-		for _, v := range []float64{r.P[0], r.P[1], r.Theta, r.V, r.R, r.Goal[0], r.Goal[1], r.Last[0], r.Last[1]} {
-			if math.IsNaN(v) || math.IsInf(v, 0) {
-				return fmt.Errorf("agent %d: %+v is not finite", i, r)
-			}
+		if !finite(r.P[0], r.P[1], r.Theta, r.V, r.R, r.Goal[0], r.Goal[1], r.Last[0], r.Last[1]) {
+			return fmt.Errorf("agent %d: %+v is not finite", i, r)
 		}
 		if r.R <= 0 {
 			return fmt.Errorf("agent %d: radius is %v, want > 0", i, r.R)
 		}
-		if r.V < p.Limits.VMin || r.V > p.Limits.VMax {
-			return fmt.Errorf("agent %d: speed is %v, want it in [%v, %v]", i, r.V, p.Limits.VMin, p.Limits.VMax)
+		speeds := []float64{r.V}
+		if s := p.start(&r); p.Double() {
+			speeds = s[2:]
+		}
+		for _, v := range speeds {
+			if v < p.Limits.VMin-limitTolerance || v > p.Limits.VMax+limitTolerance {
+				return fmt.Errorf("agent %d: speed is %v, want it in [%v, %v]", i, v, p.Limits.VMin, p.Limits.VMax)
+			}
 		}
 		if excess := p.Limits.Excess(r.Last[:], r.Last[:]); excess > limitTolerance {
 			return fmt.Errorf("agent %d: u_prev is %v, %g outside the limits of actions", i, r.Last, excess)
@@ -76,10 +81,8 @@ func (s *Scene) Validate(p *Params) error {
 		}
 	}
 	for j, o := range s.Obstacles {
-		for _, v := range []float64{o.C[0], o.C[1], o.V[0], o.V[1], o.R} {
-			if math.IsNaN(v) || math.IsInf(v, 0) {
-				return fmt.Errorf("obstacle %d: %+v is not finite", j, o)
-			}
+		if !finite(o.C[0], o.C[1], o.V[0], o.V[1], o.R) {
+			return fmt.Errorf("obstacle %d: %+v is not finite", j, o)
 		}
 		if o.R <= 0 {
 			return fmt.Errorf("obstacle %d: radius is %v, want > 0", j, o.R)
@@ -114,15 +117,27 @@ func (s *Scene) Validate(p *Params) error {
 	return nil
 }
 
+func finite(values ...float64) bool {
+	return !slices.ContainsFunc(values, func(v float64) bool { return math.IsNaN(v - v) })
+}
+
 // Prediction is the prediction problem at the scene's start.
 func (s *Scene) Prediction(p *Params) *Prediction {
 	h := &Prediction{Params: p, Obstacles: slices.Clone(s.Obstacles)}
 	h.hold(len(s.Robots))
 	for i, r := range s.Robots {
-		h.State[i] = [StateSize]float64{r.P[0], r.P[1], r.Theta, r.V}
+		h.State[i] = p.start(&r)
 		h.Radius[i], h.Goal[i], h.Previous[i] = r.R, r.Goal, r.Last
 	}
 	return h
+}
+
+// start is a robot's state at the scene's start.
+func (p *Params) start(r *Robot) [StateSize]float64 {
+	if p.Double() {
+		return [StateSize]float64{r.P[0], r.P[1], r.V * math.Cos(r.Theta), r.V * math.Sin(r.Theta)}
+	}
+	return [StateSize]float64{r.P[0], r.P[1], r.Theta, r.V}
 }
 
 func pairMargin(a, b *Robot, safe float64) float64 {
@@ -133,50 +148,12 @@ func obstacleMargin(a *Robot, o *Obstacle, safe float64) float64 {
 	return math.Hypot(a.P[0]-o.C[0], a.P[1]-o.C[1]) - a.R - o.R - safe
 }
 
-// decodeScene reads a scene of a trace; absent keys and wrong shapes are errors.
+// decodeScene reads a scene of a trace or a file; absent keys and wrong shapes are errors.
 func decodeScene(text json.RawMessage, p *Params) (Scene, error) {
-	// Pointers and slices tell an absent key, or a short list, from a zero.
-	var raw struct {
-		Agents *[]struct {
-			P     []float64 `json:"p"`
-			Theta *float64  `json:"theta"`
-			V     *float64  `json:"v"`
-			R     *float64  `json:"r"`
-			Goal  []float64 `json:"goal"`
-			Last  []float64 `json:"u_prev"`
-		} `json:"agents"`
-		Obstacles *[]struct {
-			C []float64 `json:"c"`
-			V []float64 `json:"v"`
-			R *float64  `json:"r"`
-		} `json:"obstacles"`
-		Rejected Rejected  `json:"rejected"`
-		W        []float64 `json:"w"`
-	}
-	if err := json.Unmarshal(text, &raw); err != nil {
+	s := staged{Obstacles: []Obstacle{}}
+	if err := jsonin.Exact(text, &s); err != nil {
 		return Scene{}, err
 	}
-	if raw.Agents == nil || raw.Obstacles == nil {
-		return Scene{}, fmt.Errorf("scene lacks one of agents, obstacles")
-	}
-	scene := Scene{Obstacles: []Obstacle{}, Rejected: raw.Rejected, W: raw.W}
-	for i, a := range *raw.Agents {
-		if len(a.P) != 2 || len(a.Goal) != 2 || a.Theta == nil || a.V == nil || a.R == nil {
-			return Scene{}, fmt.Errorf("agent %d: want p[2], theta, v, r, goal[2]", i)
-		}
-		if a.Last == nil {
-			a.Last = []float64{0, 0}
-		}
-		if len(a.Last) != 2 {
-			return Scene{}, fmt.Errorf("agent %d: u_prev has %d entries, want 2", i, len(a.Last))
-		}
-		scene.Robots = append(scene.Robots, Robot{[2]float64(a.P), *a.Theta, *a.V, *a.R, [2]float64(a.Goal), [2]float64(a.Last)})
-	}
-	for j, o := range *raw.Obstacles {
-		if len(o.C) != 2 || len(o.V) != 2 || o.R == nil {
-			return Scene{}, fmt.Errorf("obstacle %d: want c[2], v[2], r", j)
-		}
-		scene.Obstacles = append(scene.Obstacles, Obstacle{[2]float64(o.C), [2]float64(o.V), *o.R})
-	}
+	scene := Scene(s)
 	return scene, scene.Validate(p)
 }

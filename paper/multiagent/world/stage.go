@@ -6,7 +6,6 @@ import (
 	"math"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/jsonin"
 )
 
 // Abilities implements domain.Able.
@@ -32,24 +31,17 @@ func (l *Plant) Stage(seed uint64, index int, text json.RawMessage, opt domain.E
 	if err := opt.NoRegime(y.spec.Name); err != nil {
 		return nil, err
 	}
-	request := staged{Obstacles: []Obstacle{}}
-	if err := jsonin.Exact(text, &request); err != nil {
+	scene, err := decodeScene(text, &y.Params)
+	if err != nil {
 		return nil, err
 	}
-	scene := Scene(request)
-	var err error
 	if scene.W, err = opt.Scored(index, 3, scene.W); err != nil {
-		return nil, err
-	}
-	if err := scene.Validate(&y.Params); err != nil {
 		return nil, err
 	}
 	if err := y.possible(&scene); err != nil {
 		return nil, err
 	}
-	e := l.Start(scene)
-	l.noise(e, opt.Noise, seed, index)
-	return e, nil
+	return l.measured(scene, opt.Noise, seed, index), nil
 }
 
 // possible says what in a valid scene is no task.

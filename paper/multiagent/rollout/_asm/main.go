@@ -71,7 +71,9 @@ func main() {
 		for _, exp := range []bool{false, true} {
 			for _, grad := range []bool{false, true} {
 				v.discs(exp, grad)
-				v.pair(exp, grad)
+				if exp { // pairs are of a Joint
+					v.pair(exp, grad)
+				}
 			}
 		}
 		v.back()

@@ -106,7 +106,7 @@ func TestSizesAreChecked(t *testing.T) {
 	for name, v := range evaluators(t) {
 		o := rollouttest.Joint(rng, "", 2, 3, 8)
 		plans, results := o.Draw(rng, 20), make([]rollout.Result, 2)
-		short := *o.Problem.(*rollout.Joint)
+		short := *o.Problem
 		short.Discs = short.Discs[:1]
 		for what, err := range map[string]error{
 			"20 candidates":   v.Evaluate(o.Problem, nil, plans[:100], 20, results, nil),

@@ -16,10 +16,10 @@ const (
 
 // Problem is a prediction problem to be tried on every evaluator.
 type Problem struct {
-	rollout.Problem
-	Name   string
-	Bounds []rollout.Bounds[float32]
-	Spread float64 // of the actions drawn
+	Problem *rollout.Joint
+	Name    string
+	Bounds  []rollout.Bounds[float32]
+	Spread  float64 // of the actions drawn
 }
 
 var bounds = rollout.Bounds[float32]{Previous: [2]float32{0.3, -0.4}, Lo: [2]float32{-2, -2}, Hi: [2]float32{2, 2}, Slew: [2]float32{1, 1}}
@@ -64,12 +64,13 @@ func scatter(rng *rand.Rand, count, steps int) []float32 {
 // Single draws a problem of one robot among discs. With hard margins of 0.02 m.
 func Single(rng *rand.Rand, name string, count, steps int, ending *rollout.Ending) Problem {
 	r := rollout.Robot{X: rng.NormFloat64(), Y: rng.NormFloat64(), Theta: 6*rng.Float64() - 3, V: 0.6, Goal: [2]float64{3, -2}}
-	s := &rollout.Single{
-		Steps: steps, Robot: r.Motion(0.2, -0.5, 1.2, 0.03, 0.02), Count: count, Goal: make([]float32, steps), Discs: scatter(rng, count, steps), Ending: ending,
+	s := &rollout.Joint{
+		Steps: steps, Robots: []rollout.Motion[float32]{r.Motion(0.2, -0.5, 1.2, 0.03, 0.02)}, Count: count, Goal: [][]float32{make([]float32, steps)},
+		Discs: [][]float32{scatter(rng, count, steps)}, Pair: [][]float32{nil}, Ending: ending,
 		Penalty: rollout.Penalty[float32]{Square: rollout.Repeat[float32](60), Buffer: rollout.Repeat[float32](0.42), Knee: rollout.Repeat[float32](0.07), Hard: rollout.Repeat[float32](0.02)},
 	}
-	for k := range s.Goal {
-		s.Goal[k] = 0.7
+	for k := range s.Goal[0] {
+		s.Goal[0][k] = 0.7
 	}
 	return Problem{Name: name, Problem: s, Bounds: []rollout.Bounds[float32]{bounds}, Spread: 0.7}
 }
@@ -106,7 +107,7 @@ func Problems() []Problem {
 	// Robots on each other, and on a disc's centre: the distance is zero throughout.
 	coincident := Joint(rng, "coincident bodies", 3, 2, 8)
 	coincident.Spread = 0
-	j := coincident.Problem.(*rollout.Joint)
+	j := coincident.Problem
 	for i := range j.Robots {
 		j.Robots[i], j.Goal[i], j.Discs[i] = j.Robots[0], j.Goal[0], j.Discs[0]
 		j.Robots[i].V = rollout.Vector[float32]{}
@@ -119,8 +120,7 @@ func Problems() []Problem {
 
 // Draw fills candidates with normal numbers.
 func (o *Problem) Draw(rng *rand.Rand, candidates int) []float32 {
-	robots, steps, _ := rollout.Shape(o.Problem)
-	plans := make([]float32, rollout.Blocks(candidates)*robots*rollout.PlanSize(steps))
+	plans := make([]float32, rollout.Blocks(candidates)*len(o.Problem.Robots)*rollout.PlanSize(o.Problem.Steps))
 	for i := range plans {
 		plans[i] = float32(o.Spread * rng.NormFloat64())
 	}
