@@ -381,7 +381,7 @@ func (w *worker) tilt() {
 		if !ln.monotone || ln.convexified%tiltEvery != firstTilt {
 			continue
 		}
-		for i := range p.unitBus {
+		for i := range 2 * p.ng {
 			_, share := math.Modf(float64(i+1) * math.Phi)
 			m.Set(p.g0u[i], l, m.Get(p.g0u[i], l)+float64(largestTilt*(share-0.5)))
 		}
@@ -445,9 +445,9 @@ func (w *worker) finish(l int, s Status) {
 	r.Status, r.Iterations = s, ln.earlierIterations+ln.iteration
 	r.objective, r.restoring = ln.job.problem.Objective, restoring
 	n := len(p.s)
-	r.Vm, r.Va = resize(r.Vm, p.nb), resize(r.Va, p.nb)
+	r.Vm, r.Va = resize(r.Vm, p.inner), resize(r.Va, p.inner)
 	r.Pg, r.Qg = resize(r.Pg, p.ng), resize(r.Qg, p.ng)
-	r.LambdaP, r.LambdaQ = resize(r.LambdaP, p.nb), resize(r.LambdaQ, p.nb)
+	r.LambdaP, r.LambdaQ = resize(r.LambdaP, p.inner), resize(r.LambdaQ, p.inner)
 	r.Multipliers = resize(r.Multipliers, n)
 	m.Gather(r.Vm, p.v[0], l)
 	m.Gather(r.Va, p.th[0], l)
@@ -456,6 +456,7 @@ func (w *worker) finish(l int, s Status) {
 	m.Gather(r.LambdaP, p.lp[0], l)
 	m.Gather(r.LambdaQ, p.lq[0], l)
 	m.Gather(r.Multipliers, p.z[0], l)
+	r.Settings = w.settings(l, r.Settings)
 	if p.soft > 0 {
 		r.elasticSlacks = resize(r.elasticSlacks, p.soft)
 		m.Gather(r.elasticSlacks, p.elasticSlack[0], l)
@@ -491,7 +492,7 @@ func (w *worker) finishEmpty(l int, s Status) {
 	ln.mode = idle
 	r := ln.job.result
 	*r = Result{Status: s, Iterations: ln.earlierIterations + ln.iteration, Vm: r.Vm[:0], Va: r.Va[:0], Pg: r.Pg[:0], Qg: r.Qg[:0],
-		LambdaP: r.LambdaP[:0], LambdaQ: r.LambdaQ[:0], Multipliers: r.Multipliers[:0]}
+		LambdaP: r.LambdaP[:0], LambdaQ: r.LambdaQ[:0], Multipliers: r.Multipliers[:0], Settings: r.Settings[:0]}
 }
 
 func resize(v []float64, n int) []float64 {

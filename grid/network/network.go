@@ -348,9 +348,7 @@ func New(c *matpower.Case) (*Network, error) {
 	}
 	n.moveReferences()
 	n.Slack = n.References[0]
-	n.Admittance = *NewAdmittance(n.Branches())
-	n.fill(nil, &n.Admittance)
-	return n, nil
+	return n.filled(), nil
 }
 
 // angleLimits converts limits in degrees to rad. (0, 0) is no limit, and −360 or less, 360 or more, is none on that
@@ -406,21 +404,35 @@ func (n *Network) fill(factors []float64, y *Admittance) {
 	}
 }
 
-// Adjusted is the network with another ratio and phase shift (rad) of a branch, or with a shunt susceptance of a bus.
-func (n *Network) Adjusted(branch int, ratio, shift float64, bus int, susceptance float64) *Network {
+// WithRatio is the network with another ratio of a branch.
+func (n *Network) WithRatio(branch int, ratio float64) *Network {
 	m := *n
-	if branch >= 0 {
-		m.tap, m.cosφ, m.sinφ = slices.Clone(n.tap), slices.Clone(n.cosφ), slices.Clone(n.sinφ)
-		m.tap[branch] = ratio
-		m.sinφ[branch], m.cosφ[branch] = math.Sincos(shift)
-		m.Admittance = *NewAdmittance(n.Branches())
-		m.fill(nil, &m.Admittance)
-	}
-	if bus >= 0 {
-		m.Bs = slices.Clone(n.Bs)
-		m.Bs[bus] = susceptance
-	}
+	m.tap = slices.Clone(n.tap)
+	m.tap[branch] = ratio
+	return m.filled()
+}
+
+// WithShift is the network with another phase shift (rad) of a branch.
+func (n *Network) WithShift(branch int, shift float64) *Network {
+	m := *n
+	m.cosφ, m.sinφ = slices.Clone(n.cosφ), slices.Clone(n.sinφ)
+	m.sinφ[branch], m.cosφ[branch] = math.Sincos(shift)
+	return m.filled()
+}
+
+// WithShunt is the network with another shunt susceptance (pu) of a bus.
+func (n *Network) WithShunt(bus int, susceptance float64) *Network {
+	m := *n
+	m.Bs = slices.Clone(n.Bs)
+	m.Bs[bus] = susceptance
 	return &m
+}
+
+// filled is the network with the admittances of its branches' data.
+func (n *Network) filled() *Network {
+	n.Admittance = *NewAdmittance(n.Branches())
+	n.fill(nil, &n.Admittance)
+	return n
 }
 
 // Ratio is the off-nominal ratio of a branch.

@@ -269,6 +269,7 @@ func gpc_network_solve(h C.uintptr_t, opt *C.char, n C.int64_t, pd unsafe.Pointe
 			// Previous are powers by unit, MW, which change by no more than units' ramps (MW) allow; null for any.
 			Previous []float64 `json:"previous"`
 			Ramp     []float64 `json:"ramp"`
+			Controls string    `json:"controls"` // lines of settings that are variables
 		}
 		if err := options(opt, &o); err != nil {
 			return err
@@ -314,6 +315,9 @@ func gpc_network_solve(h C.uintptr_t, opt *C.char, n C.int64_t, pd unsafe.Pointe
 		if len(o.Soft) > 0 {
 			return y.solveSoft(r, problems, o.Soft, unsafe.Slice((*unsafe.Pointer)(dst), intoArrays), out)
 		}
+		if o.Controls != "" {
+			return y.solveControls(r, problems, o.Controls, o.Chains, unsafe.Slice((*unsafe.Pointer)(dst), intoArrays), out)
+		}
 		if o.Linear {
 			return y.solveLinear(r, problems, unsafe.Slice((*unsafe.Pointer)(dst), intoArrays), out)
 		}
@@ -354,7 +358,7 @@ func (y *optima) solve(r *run, problems []acopf.Problem, chains int, dst []unsaf
 	for start := 0; start < len(problems); start += scenariosAtOnce {
 		part := problems[start:min(start+scenariosAtOnce, len(problems))]
 		results := y.results[:len(part)]
-		if err := y.part(r, part, results, chains); err != nil {
+		if err := solvePart(r, y.s, part, results, chains); err != nil {
 			if r.Err() != nil {
 				return err
 			}
@@ -365,26 +369,31 @@ func (y *optima) solve(r *run, problems []acopf.Problem, chains int, dst []unsaf
 			if results[k].Status == acopf.Optimal {
 				optimal++
 			}
-			if results[k].Status != acopf.Optimal {
-				y.write(start+k, &results[k], nil, nil, dst)
-				continue
-			}
-			m := y.s.LimitMultipliers(&part[k], &results[k])
-			y.n.BranchFlows(&y.n.Admittance, results[k].Vm, results[k].Va, flows)
-			for _, b := range part[k].Out.Branches {
-				flows.Pf[b], flows.Qf[b] = 0, 0
-				flows.Pt[b], flows.Qt[b] = 0, 0
-			}
-			y.write(start+k, &results[k], &m, flows, dst)
+			y.writeEnd(start+k, y.n, y.s, &part[k], &results[k], flows, dst)
 		}
 		r.progress(start+len(part), len(problems))
 	}
 	return answer(out, map[string]any{"optimal": optimal})
 }
 
-func (y *optima) part(r *run, part []acopf.Problem, results []acopf.Result, chains int) error {
+// writeEnd puts the end of a solve on a network, n with the settings of the result, in row k.
+func (y *optima) writeEnd(k int, n *network.Network, s *acopf.Solver, pr *acopf.Problem, r *acopf.Result, flows *network.Flows, dst []unsafe.Pointer) {
+	if r.Status != acopf.Optimal {
+		y.write(k, r, nil, nil, dst)
+		return
+	}
+	m := s.LimitMultipliers(pr, r)
+	n.BranchFlows(&n.Admittance, r.Vm, r.Va, flows)
+	for _, b := range pr.Out.Branches {
+		flows.Pf[b], flows.Qf[b] = 0, 0
+		flows.Pt[b], flows.Qt[b] = 0, 0
+	}
+	y.write(k, r, &m, flows, dst)
+}
+
+func solvePart(r *run, s *acopf.Solver, part []acopf.Problem, results []acopf.Result, chains int) error {
 	if chains == 0 {
-		return y.s.Solve(r, part, results)
+		return s.Solve(r, part, results)
 	}
 	var all []acopf.Chain
 	for k := range chains {
@@ -393,7 +402,7 @@ func (y *optima) part(r *run, part []acopf.Problem, results []acopf.Result, chai
 			all = append(all, acopf.Chain{Problems: part[from:to], Results: results[from:to]})
 		}
 	}
-	return y.s.SolveChains(r, all)
+	return s.SolveChains(r, all)
 }
 
 // write puts one result in row k of the caller's arrays, in MATPOWER's units; NaN without an optimum.

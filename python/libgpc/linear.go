@@ -7,6 +7,8 @@ import "C"
 
 import (
 	"cmp"
+	"slices"
+	"strings"
 	"unsafe"
 
 	"github.com/gpc-engine/gpc"
@@ -70,6 +72,51 @@ func (y *optima) solveSoft(r *run, problems []acopf.Problem, prices map[string]f
 		r.progress(k+1, len(problems))
 	}
 	return answer(out, map[string]any{"soft": limits})
+}
+
+// solveControls solves scenarios with the settings of controls as variables, those in steps rounded and the rest solved again.
+// It answers the controls of each.
+func (y *optima) solveControls(r *run, problems []acopf.Problem, lines string, chains int, dst []unsafe.Pointer, out **C.char) error {
+	if y.grid != nil {
+		return wrongf("controls are of networks whose branches are π equivalents: this one has admittances of its own")
+	}
+	controls, err := results.ReadControls(y.n, "controls", strings.NewReader(lines))
+	if err != nil {
+		return gpc.BadInput(err)
+	}
+	opt := y.s.Options()
+	opt.Ranges = results.Ranges(y.n, controls)
+	s, err := acopf.New(y.n, opt)
+	if err != nil {
+		return gpc.BadInput(err)
+	}
+	all := make([]acopf.Result, len(problems))
+	if err := solvePart(r, s, problems, all, chains); err != nil {
+		return refusedUnless(r, err)
+	}
+	lists, flows := make([][]results.Control, len(all)), network.NewFlows(y.n.Branches())
+	for k := range all {
+		solver, rounded := s, opt
+		if all[k].Status == acopf.Optimal {
+			var stepped bool
+			if rounded.Ranges, stepped = results.Rounded(y.n, controls, opt.Ranges, all[k].Settings); stepped {
+				if solver, err = acopf.New(y.n, rounded); err == nil {
+					err = solver.Solve(r, problems[k:k+1], all[k:k+1])
+				}
+				if err != nil {
+					return refusedUnless(r, err)
+				}
+			}
+		}
+		n := acopf.Settled(y.n, rounded.Ranges, all[k].Settings)
+		y.writeEnd(k, n, solver, &problems[k], &all[k], flows, dst)
+		if lists[k] = []results.Control{}; all[k].Status == acopf.Optimal {
+			lists[k] = slices.Clone(controls)
+			results.Settle(lists[k], all[k].Settings, results.NewPoint(n, all[k].Vm, all[k].Va, all[k].Pg, all[k].Qg))
+		}
+		r.progress(k+1, len(all))
+	}
+	return answer(out, map[string]any{"controls": lists})
 }
 
 // gpc_network_factors writes distribution factors of the DC model, a row for each of count numbers in service. Kind 0 is of
