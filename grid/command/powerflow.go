@@ -156,10 +156,15 @@ func printControls(w io.Writer, controls []results.Control) {
 	if len(controls) == 0 {
 		return
 	}
-	rows := [][]string{{"control", "branch", "shunt at bus", "keeps bus", "from", "to", "value", "setting", "in the band"}}
+	rows := [][]string{{"control", "branch", "shunt at bus", "keeps bus", "from", "to", "value", "least", "setting", "largest", "in the band"}}
 	for _, c := range controls {
 		number := func(v int) string { return strings.TrimPrefix(strconv.Itoa(v), "0") }
-		rows = append(rows, []string{c.Kind, number(c.Branch), number(c.Shunt), number(c.Bus), fmt.Sprintf("%g", c.Low), fmt.Sprintf("%g", c.High), fmt.Sprintf("%.5g", c.Value), fmt.Sprintf("%.5g", c.Set), map[bool]string{true: "yes", false: "no"}[c.Keeps]})
+		band := make([]string, 5)
+		if c.Banded() {
+			band = []string{number(c.Bus), fmt.Sprintf("%g", c.Low), fmt.Sprintf("%g", c.High), fmt.Sprintf("%.5g", c.Value), map[bool]string{true: "yes", false: "no"}[c.Keeps]}
+		}
+		row := append([]string{c.Kind, number(c.Branch), number(c.Shunt)}, band[:4]...)
+		rows = append(rows, append(row, fmt.Sprintf("%g", c.Min), fmt.Sprintf("%.5g", c.Set), fmt.Sprintf("%g", c.Max), band[4]))
 	}
 	fmt.Fprintln(w)
 	cli.Table(w, rows)

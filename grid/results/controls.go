@@ -231,6 +231,9 @@ func (c *Control) value(p Point) float64 {
 	return p.Vm[c.bus]
 }
 
+// Banded says whether a control keeps something.
+func (c *Control) Banded() bool { return c.banded }
+
 // unit is that of what a control keeps.
 func (c *Control) unit(n *network.Network) float64 {
 	if c.Kind == "shift" {
