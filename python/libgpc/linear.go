@@ -7,6 +7,7 @@ import "C"
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"strings"
 	"unsafe"
@@ -74,15 +75,27 @@ func (y *optima) solveSoft(r *run, problems []acopf.Problem, prices map[string]f
 	return answer(out, map[string]any{"soft": limits})
 }
 
+// controls are those of lines. Branches with admittances that are not their table's have no ratio to set.
+func (y *optima) controls(lines string) ([]results.Control, error) {
+	if y.grid != nil && y.n.Branches() > 0 {
+		for i, part := range y.n.WithRatio(0, y.n.Ratio(0)).Parts() {
+			for k, v := range part {
+				if d := y.n.Parts()[i][k] - v; math.Abs(d) > 1e-9*(1+math.Abs(v)) {
+					return nil, wrongf("controls: branch %d is no π equivalent with a ratio to set", y.n.BranchRow[k]+1)
+				}
+			}
+		}
+	}
+	list, err := results.ReadControls(y.n, "controls", strings.NewReader(lines))
+	return list, gpc.BadInput(err)
+}
+
 // solveControls solves scenarios with the settings of controls as variables, those in steps rounded and the rest solved again.
 // It answers the controls of each.
 func (y *optima) solveControls(r *run, problems []acopf.Problem, lines string, chains int, dst []unsafe.Pointer, out **C.char) error {
-	if y.grid != nil {
-		return wrongf("controls are of networks whose branches are π equivalents: this one has admittances of its own")
-	}
-	controls, err := results.ReadControls(y.n, "controls", strings.NewReader(lines))
+	controls, err := y.controls(lines)
 	if err != nil {
-		return gpc.BadInput(err)
+		return err
 	}
 	opt := y.s.Options()
 	opt.Ranges = results.Ranges(y.n, controls)

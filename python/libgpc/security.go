@@ -127,8 +127,8 @@ func gpc_network_flow(h C.uintptr_t, opt *C.char, pd unsafe.Pointer, pds C.int64
 		var flow *results.PowerFlow
 		var list []results.Control
 		if o.Controls != "" {
-			if list, err = results.ReadControls(n, "controls", strings.NewReader(o.Controls)); err != nil {
-				return gpc.BadInput(err)
+			if list, err = y.controls(o.Controls); err != nil {
+				return err
 			}
 		}
 		if list != nil {
