@@ -45,6 +45,18 @@ func pick(values []int, index []int) []int {
 	return out
 }
 
+// branchBuses are the buses of branches: at the from end the one whose angle and the one whose magnitude they have, and the
+// one at the to end.
+type branchBuses struct{ angle, voltage, remote []int }
+
+func (p *plan) buses(l []int) branchBuses {
+	return branchBuses{pick(p.angleFrom, l), pick(p.voltageFrom, l), pick(p.net.To, l)}
+}
+
+func (y branchBuses) part(lo, hi int) branchBuses {
+	return branchBuses{y.angle[lo:hi], y.voltage[lo:hi], y.remote[lo:hi]}
+}
+
 // ends are the cells of a column of magnitudes or reactive powers at both ends of branches, one behind another.
 func (p *plan) ends(b *lanes.Builder, c lanes.Col, l []int) (from, to lanes.Col) {
 	return b.Clone(c.At(pick(p.voltageFrom, l))), b.Clone(c.At(pick(p.net.To, l)))
@@ -84,8 +96,8 @@ func (p *plan) evaluate(b *lanes.Builder) {
 	b.SetFMA(c.gp, c.gs, c.v2, c.pd)
 	b.SetFNMA(c.gq, c.bs, c.v2, c.qd)
 	groups(indices(p.nl), func(l []int) {
-		angle, voltage, to := pick(p.angleFrom, l), pick(p.voltageFrom, l), pick(p.net.To, l)
-		sin, cos := p.sincos(b, b.Sub(c.th.At(angle), c.th.At(to)))
+		ends := p.buses(l)
+		sin, cos := p.sincos(b, b.Sub(c.th.At(ends.angle), c.th.At(ends.remote)))
 		vf, vt := p.ends(b, c.v, l)
 		vv := b.Mul(vf, vt)
 		vf, vt = b.Mul(vf, vf), b.Mul(vt, vt)
@@ -103,11 +115,11 @@ func (p *plan) evaluate(b *lanes.Builder) {
 		b.SetFMA(c.qt.At(l), c.btt.At(l), vt, c.d.At(l))
 		b.SetSub(c.qt.At(l), zero, c.qt.At(l))
 		sums(len(l), func(lo, hi int) {
-			l, angle, voltage, to := l[lo:hi], angle[lo:hi], voltage[lo:hi], to[lo:hi]
-			b.SetAdd(c.gp.At(angle), c.gp.At(angle), c.pf.At(l))
-			b.SetAdd(c.gp.At(to), c.gp.At(to), c.pt.At(l))
-			b.SetAdd(c.gq.At(voltage), c.gq.At(voltage), c.qf.At(l))
-			b.SetAdd(c.gq.At(to), c.gq.At(to), c.qt.At(l))
+			l, ends := l[lo:hi], ends.part(lo, hi)
+			b.SetAdd(c.gp.At(ends.angle), c.gp.At(ends.angle), c.pf.At(l))
+			b.SetAdd(c.gp.At(ends.remote), c.gp.At(ends.remote), c.pt.At(l))
+			b.SetAdd(c.gq.At(ends.voltage), c.gq.At(ends.voltage), c.qf.At(l))
+			b.SetAdd(c.gq.At(ends.remote), c.gq.At(ends.remote), c.qt.At(l))
 		})
 	})
 	for i := range p.unitBus {

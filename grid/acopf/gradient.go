@@ -37,7 +37,7 @@ func (p *plan) gradient(b *lanes.Builder) {
 			if set.rated {
 				l = pick(p.rated, k)
 			}
-			angle, voltage, to := pick(p.angleFrom, l), pick(p.voltageFrom, l), pick(p.net.To, l)
+			ends := p.buses(l)
 			x := p.multipliers(b, l)
 			if set.rated {
 				double := b.Add(c.t1f.At(k), c.t1f.At(k))
@@ -53,11 +53,11 @@ func (p *plan) gradient(b *lanes.Builder) {
 			vt := b.Mul(e.vt, b.FNMA(x.delta, c.btt.At(l), b.Mul(x.gamma, c.gtt.At(l))))
 			vf, vt = b.FMA(u, e.iv, vf), b.FMA(u, e.jv, vt)
 			sums(len(l), func(lo, hi int) {
-				angle, voltage, to := angle[lo:hi], voltage[lo:hi], to[lo:hi]
-				b.SetAdd(c.g0th.At(angle), c.g0th.At(angle), t[lo:hi])
-				b.SetSub(c.g0th.At(to), c.g0th.At(to), t[lo:hi])
-				b.SetAdd(c.g0v.At(voltage), c.g0v.At(voltage), vf[lo:hi])
-				b.SetAdd(c.g0v.At(to), c.g0v.At(to), vt[lo:hi])
+				ends := ends.part(lo, hi)
+				b.SetAdd(c.g0th.At(ends.angle), c.g0th.At(ends.angle), t[lo:hi])
+				b.SetSub(c.g0th.At(ends.remote), c.g0th.At(ends.remote), t[lo:hi])
+				b.SetAdd(c.g0v.At(ends.voltage), c.g0v.At(ends.voltage), vf[lo:hi])
+				b.SetAdd(c.g0v.At(ends.remote), c.g0v.At(ends.remote), vt[lo:hi])
 			})
 			if set.rated {
 				p.flowGradients(b, k, l, e)
@@ -173,15 +173,15 @@ func (p *plan) addLimits(b *lanes.Builder, mult, th, v, u, y lanes.Col) {
 	b.SetSub(low, low, part(mult, r.uLo))
 	b.SetAdd(high, high, part(mult, r.uHi))
 	nr := len(p.rated)
-	angle, voltage, to := pick(p.angleFrom, p.rated), pick(p.voltageFrom, p.rated), pick(p.net.To, p.rated)
+	ends := p.buses(p.rated)
 	for end, rows := range [][2]int{r.sf, r.st} {
 		m := part(mult, rows)
 		g := func(q lanes.Col) lanes.Col { return q[end*nr : (end+1)*nr] }
 		if nr > 0 {
-			b.SetFMA(th.At(angle), m, g(c.qth), th.At(angle))
-			b.SetFNMA(th.At(to), m, g(c.qth), th.At(to))
-			b.SetFMA(v.At(voltage), m, g(c.qvi), v.At(voltage))
-			b.SetFMA(v.At(to), m, g(c.qvj), v.At(to))
+			b.SetFMA(th.At(ends.angle), m, g(c.qth), th.At(ends.angle))
+			b.SetFNMA(th.At(ends.remote), m, g(c.qth), th.At(ends.remote))
+			b.SetFMA(v.At(ends.voltage), m, g(c.qvi), v.At(ends.voltage))
+			b.SetFMA(v.At(ends.remote), m, g(c.qvj), v.At(ends.remote))
 		}
 	}
 	if l := p.angleLo; len(l) > 0 {

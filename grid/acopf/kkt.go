@@ -252,7 +252,7 @@ type row [3]lanes.Col
 func (p *plan) assembleBranches(b *lanes.Builder, k *blocks, rated, l []int, sigma lanes.Col) {
 	c, r := &p.cells, p.rows()
 	zero := p.constant(0)
-	ends := branchBuses{pick(p.angleFrom, l), pick(p.voltageFrom, l), pick(p.net.To, l)}
+	ends := p.buses(l)
 	iv, jv := p.ends(b, c.iv, l)
 	vf2, vt2 := p.ends(b, c.v, l)
 	vf2, vt2 = b.Add(vf2, vf2), b.Add(vt2, vt2)
@@ -326,37 +326,34 @@ func (p *plan) assembleBranches(b *lanes.Builder, k *blocks, rated, l []int, sig
 		for i := range h {
 			slice[i] = h[i][lo:hi]
 		}
-		p.addBranches(b, k, branchBuses{ends.angle[lo:hi], ends.voltage[lo:hi], ends.to[lo:hi]}, slice, [4]row{cut(jpf), cut(jqf), cut(jpt), cut(jqt)})
+		p.addBranches(b, k, ends.part(lo, hi), slice, [4]row{cut(jpf), cut(jqf), cut(jpt), cut(jqt)})
 	})
 }
-
-// branchBuses are the buses of branches: those at the from end whose angle and whose magnitude they have, and at the to end.
-type branchBuses struct{ angle, voltage, to []int }
 
 // addBranches adds the Hessians h and the Jacobians j of (Pf, Qf, Pt, Qt) of branches to the matrix.
 func (p *plan) addBranches(b *lanes.Builder, k *blocks, ends branchBuses, h [6]lanes.Col, j [4]row) {
 	plus := func(cell, x lanes.Col) { b.SetAdd(cell, cell, x) }
 	minus := func(cell, x lanes.Col) { b.SetSub(cell, cell, x) }
 	const θ, v, λp, λq = rowAngle, rowMagnitude, rowActive, rowReactive
-	angle, voltage, to := ends.angle, ends.voltage, ends.to
+	angle, voltage, remote := ends.angle, ends.voltage, ends.remote
 	plus(k.entry(angle, angle, θ, θ), h[0])
-	plus(k.entry(to, to, θ, θ), h[0])
-	minus(k.entry(angle, to, θ, θ), h[0])
+	plus(k.entry(remote, remote, θ, θ), h[0])
+	minus(k.entry(angle, remote, θ, θ), h[0])
 	plus(k.entry(voltage, angle, v, θ), h[1])
-	minus(k.entry(voltage, to, v, θ), h[1])
+	minus(k.entry(voltage, remote, v, θ), h[1])
 	plus(k.entry(voltage, voltage, v, v), h[2])
-	plus(k.entry(angle, to, θ, v), h[3])
-	minus(k.entry(to, to, v, θ), h[3])
-	plus(k.entry(voltage, to, v, v), h[4])
-	plus(k.entry(to, to, v, v), h[5])
+	plus(k.entry(angle, remote, θ, v), h[3])
+	minus(k.entry(remote, remote, v, θ), h[3])
+	plus(k.entry(voltage, remote, v, v), h[4])
+	plus(k.entry(remote, remote, v, v), h[5])
 	for i, balance := range []struct {
 		bus []int
 		row int
-	}{{angle, λp}, {voltage, λq}, {to, λp}, {to, λq}} {
+	}{{angle, λp}, {voltage, λq}, {remote, λp}, {remote, λq}} {
 		plus(k.entry(balance.bus, angle, balance.row, θ), j[i][0])
-		minus(k.entry(balance.bus, to, balance.row, θ), j[i][0])
+		minus(k.entry(balance.bus, remote, balance.row, θ), j[i][0])
 		plus(k.entry(balance.bus, voltage, balance.row, v), j[i][1])
-		plus(k.entry(balance.bus, to, balance.row, v), j[i][2])
+		plus(k.entry(balance.bus, remote, balance.row, v), j[i][2])
 	}
 }
 

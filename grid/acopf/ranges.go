@@ -73,16 +73,16 @@ func Settled(n *network.Network, ranges []Range, settings []float64) *network.Ne
 	return n
 }
 
-// variable is a setting that varies, with an inner bus m behind the outer one, k.
+// variable is a setting that varies, with an inner bus m next to the outer one, k.
 //
 //   - A ratio τ of a branch at k: the branch's magnitude there is V_m = V_k/τ, and what it takes up of reactive power is
 //     balanced at m.
 //   - A phase shift φ: its angle there is θ_m = θ_k − φ, and its active power is balanced at m.
 //   - A susceptance b: all of it that varies is a shunt at m, with V_m between half of V_k and all of it.
 //
-// Two tied units without limits lead the power from k to m. So the multiplier of m becomes that of k, and the matrix
-// has an entry with each variable of m that is a power flow's, whatever the curvature. The limits of V_m are
-// V_k·vLo ≤ V_m ≤ V_k·vHi. Those of θ_k − θ_m stand after the angle limits of branches.
+// Two tied units without limits lead the power from k to m, where the multiplier becomes that of k. So each variable of m
+// has a pivot with the balance of a power, whatever the curvature. The limits of V_m are V_k·vLo ≤ V_m ≤ V_k·vHi. Those of
+// θ_k − θ_m stand after the angle limits of branches.
 type variable struct {
 	Range
 	number       int // in Options.Ranges
@@ -102,7 +102,7 @@ func (p *plan) addRanges(opt Options) error {
 		return nil
 	}
 	if opt.CurrentLimits {
-		return errors.New("acopf: CurrentLimits and Ranges exclude one another: limits of currents would be of the magnitude behind the ratio")
+		return errors.New("acopf: CurrentLimits and Ranges exclude one another: limits of currents would be of the magnitude after the ratio")
 	}
 	p.angleFrom, p.voltageFrom = slices.Clone(p.net.From), slices.Clone(p.net.From)
 	for i, r := range opt.Ranges {
@@ -166,7 +166,7 @@ func (p *plan) addRanges(opt Options) error {
 	return nil
 }
 
-// edges are the pairs of buses that have a block of the matrix.
+// adjacent are the pairs of buses that have a block of the matrix.
 func (p *plan) adjacent() [][2]int {
 	edges := p.net.Edges()
 	for _, t := range p.ties {
@@ -174,8 +174,8 @@ func (p *plan) adjacent() [][2]int {
 	}
 	for _, y := range p.variables {
 		if y.Kind != Susceptance {
-			angle, voltage, to := p.angleFrom[y.Index], p.voltageFrom[y.Index], p.net.To[y.Index]
-			edges = append(edges, [2]int{angle, voltage}, [2]int{angle, to}, [2]int{voltage, to})
+			angle, voltage, remote := p.angleFrom[y.Index], p.voltageFrom[y.Index], p.net.To[y.Index]
+			edges = append(edges, [2]int{angle, voltage}, [2]int{angle, remote}, [2]int{voltage, remote})
 		}
 	}
 	return edges

@@ -202,7 +202,7 @@ Exit code 1 says that no optimum was found.`,
 				return err
 			}
 			if solved != nil {
-				if ranges, stepped := results.Rounded(n, list, y.opt.Ranges, result.settings); stepped {
+				if ranges, discrete := results.Rounded(n, list, y.opt.Ranges, result.settings); discrete {
 					continuous := result.Objective
 					y.opt.Ranges = ranges
 					if result, solved, err = solve(); err != nil {

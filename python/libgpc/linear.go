@@ -111,8 +111,8 @@ func (y *optima) solveControls(r *run, problems []acopf.Problem, lines string, c
 	for k := range all {
 		solver, rounded := s, opt
 		if all[k].Status == acopf.Optimal {
-			var stepped bool
-			if rounded.Ranges, stepped = results.Rounded(y.n, controls, opt.Ranges, all[k].Settings); stepped {
+			var discrete bool
+			if rounded.Ranges, discrete = results.Rounded(y.n, controls, opt.Ranges, all[k].Settings); discrete {
 				if solver, err = acopf.New(y.n, rounded); err == nil {
 					err = solver.Solve(r, problems[k:k+1], all[k:k+1])
 				}
