@@ -1,6 +1,11 @@
 package acopf
 
-import "math"
+import (
+	"math"
+	"slices"
+
+	"github.com/gpc-engine/gpc/internal/simd/lanes"
+)
 
 // run solves the queue. Each lane solves a problem of its own, and takes the next one when that ends.
 func (w *worker) run(q *queue) {
@@ -368,7 +373,8 @@ func (w *worker) factorise() {
 
 // tilt helps lanes off a saddle. Where equal units stand behind branches without resistance, the least cost is often at
 // uneven powers. With even ones every matrix needs a shift, which slows all directions, and by symmetry no step makes
-// them uneven. So the costs of the units are tilted for one iteration, each differently. The curvature does the rest.
+// them uneven. So the costs of the units are tilted for one iteration, each differently, and so are settings that vary, of equal
+// transformers. The curvature does the rest.
 func (w *worker) tilt() {
 	p, m := w.plan, w.m
 	for l := range w.lane {
@@ -381,9 +387,13 @@ func (w *worker) tilt() {
 		if !ln.monotone || ln.convexified%tiltEvery != firstTilt {
 			continue
 		}
-		for i := range 2 * p.ng {
+		tilted := p.g0u[:2*p.ng]
+		for _, y := range p.variables {
+			tilted = append(slices.Clip(tilted), map[bool]lanes.Col{false: p.g0v, true: p.g0th}[y.Kind == Shift][y.inner])
+		}
+		for i, c := range tilted {
 			_, share := math.Modf(float64(i+1) * math.Phi)
-			m.Set(p.g0u[i], l, m.Get(p.g0u[i], l)+float64(largestTilt*(share-0.5)))
+			m.Set(c, l, m.Get(c, l)+float64(largestTilt*(share-0.5)))
 		}
 	}
 }

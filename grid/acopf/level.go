@@ -83,11 +83,8 @@ func (w *worker) level(l int) {
 	}
 	quotient, shift := slices.Repeat([]float64{1}, p.nl), make([]float64, p.nl)
 	for _, y := range p.variables {
-		switch y.Kind {
-		case Ratio:
-			quotient[y.Index] = 1 / y.start
-		case Shift:
-			shift[y.Index] = y.start
+		if q, angle := y.place(y.start); y.Kind != Susceptance {
+			quotient[y.Index], shift[y.Index] = quotient[y.Index]/q, shift[y.Index]+angle
 		}
 	}
 	for k := range p.nl {

@@ -87,8 +87,19 @@ type variable struct {
 	Range
 	number       int // in Options.Ranges
 	outer, inner int
-	start        float64 // V_m/V_k, or θ_k − θ_m
+	start        float64 // setting
 	fixed, scale float64 // of a susceptance fixed + scale·(V_m/V_k)²
+}
+
+// place is V_m/V_k and θ_k − θ_m at a setting.
+func (y *variable) place(setting float64) (quotient, shift float64) {
+	switch y.Kind {
+	case Ratio:
+		return 1 / setting, 0
+	case Shift:
+		return 1, setting
+	}
+	return math.Sqrt(max(setting-y.fixed, 0) / y.scale), 0
 }
 
 // leastQuotient of V_m/V_k is that of a susceptance, and half of that of a phase shift, where V_m is of no use.
@@ -120,7 +131,7 @@ func (p *plan) addRanges(opt Options) error {
 		switch p.nb++; r.Kind {
 		case Ratio:
 			y.outer, p.voltageFrom[r.Index] = p.net.From[r.Index], y.inner
-			p.neutral, y.start = p.neutral.WithRatio(r.Index, 1), 1/y.start
+			p.neutral = p.neutral.WithRatio(r.Index, 1)
 		case Shift:
 			y.outer, p.angleFrom[r.Index] = p.net.From[r.Index], y.inner
 			p.neutral = p.neutral.WithShift(r.Index, 0)
@@ -128,7 +139,7 @@ func (p *plan) addRanges(opt Options) error {
 			y.outer = r.Index
 			y.scale = (r.Max - r.Min) / (1 - leastQuotient*leastQuotient)
 			y.fixed = r.Max - y.scale
-			p.neutral, y.start = p.neutral.WithShunt(r.Index, y.fixed), math.Sqrt(max(y.start-y.fixed, 0)/y.scale)
+			p.neutral = p.neutral.WithShunt(r.Index, y.fixed)
 		}
 		p.variables = append(p.variables, y)
 	}
@@ -220,20 +231,9 @@ func (p *plan) assembleRanges(b *lanes.Builder, k *blocks, low, high lanes.Col) 
 func (w *worker) startSettings(l int) {
 	p, m := w.plan, w.m
 	for _, y := range p.variables {
-		quotient, shift := 1.0, 0.0
-		setting := y.start
-		if pr := &w.lane[l].job.problem; w.lane[l].job.attempt == warm && pr.Start.Settings != nil {
-			switch setting = pr.Start.Settings[y.number]; y.Kind {
-			case Ratio:
-				setting = 1 / setting
-			case Susceptance:
-				setting = math.Sqrt(max(setting-y.fixed, 0) / y.scale)
-			}
-		}
-		if y.Kind == Shift {
-			shift = setting
-		} else {
-			quotient = setting
+		quotient, shift := y.place(y.start)
+		if job := &w.lane[l].job; job.attempt == warm && job.problem.Start.Settings != nil {
+			quotient, shift = y.place(job.problem.Start.Settings[y.number])
 		}
 		m.Set(p.v[y.inner], l, quotient*m.Get(p.v[y.outer], l))
 		m.Set(p.th[y.inner], l, m.Get(p.th[y.outer], l)-shift)

@@ -190,7 +190,7 @@ Exit code 1 says that no optimum was found.`,
 			if err != nil {
 				return err
 			}
-			y.opt.Ranges = results.Ranges(n, list)
+			y.opt.Ranges = results.Ranges(list)
 			solve := func() (*optimalFlow, *matpower.Case, error) {
 				if len(soft) > 0 {
 					return runSoftFlow(cmd.Context(), c, n, y.opt, soft, y.scale)
@@ -202,7 +202,7 @@ Exit code 1 says that no optimum was found.`,
 				return err
 			}
 			if solved != nil {
-				if ranges, discrete := results.Rounded(n, list, y.opt.Ranges, result.settings); discrete {
+				if ranges, discrete := results.Rounded(list, y.opt.Ranges, result.settings); discrete {
 					continuous := result.Objective
 					y.opt.Ranges = ranges
 					if result, solved, err = solve(); err != nil {

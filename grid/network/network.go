@@ -158,6 +158,14 @@ func (n *Network) Loads(factor float64) (pd, qd []float64) {
 	return floats.ScaleTo(make([]float64, n.Buses()), factor, n.Pd), floats.ScaleTo(make([]float64, n.Buses()), factor, n.Qd)
 }
 
+// WithReference is the network with one reference, and a fixed voltage at every other bus with units.
+func (n *Network) WithReference(bus int) *Network {
+	copied := *n
+	copied.Kind = make([]Kind, n.Buses())
+	copied.Kind[bus], copied.Slack, copied.References = Slack, bus, []int{bus}
+	return copied.WithUnitVoltages()
+}
+
 // ErrNoCost and ErrNotConvex are wrapped by RequireCosts.
 var (
 	ErrNoCost    = errors.New("no generator cost")

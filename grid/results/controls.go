@@ -29,8 +29,10 @@ type Control struct {
 	Value  float64 `json:"value"`   // what is kept, at the solution
 	Keeps  bool    `json:"keeps"`   // whether it is in the band
 
-	branch, bus, shunt int
-	banded             bool
+	setting acopf.Range // without its ends
+	unit    float64     // of the setting, in that of the range
+	bus     int
+	banded  bool
 }
 
 // ReadControls reads lines such as "tap 8 bus 9 1.03 1.05 0.9 1.1 16". They are a transformer's row, the bus of a voltage with
@@ -48,21 +50,25 @@ func ReadControls(n *network.Network, name string, source io.Reader) (list []Con
 	}
 	return list, secure.EachLine(name, source, func(line string) error {
 		words := strings.Fields(line)
-		c := Control{branch: -1, bus: -1, shunt: -1}
+		c := Control{bus: -1, unit: 1}
 		form := fmt.Errorf("%.60q: want tap ROW bus NUMBER LOW HIGH MIN MAX [STEPS], shunt NUMBER bus … or shift ROW flow LOW HIGH MIN MAX [STEPS], in an optimal power flow without bus or flow and band", line)
 		if len(words) < 4 || words[2] == "flow" && words[0] != "shift" || words[2] == "bus" && words[0] == "shift" {
 			return form
 		}
 		c.Kind, c.banded = words[0], words[2] == "bus" || words[2] == "flow"
-		switch c.Kind {
+		switch k := &c.setting; c.Kind {
 		case "tap", "shift":
-			if c.branch, err = row(words[1], n.BranchRow, 1, "branch"); err == nil {
-				c.Branch = n.BranchRow[c.branch] + 1
+			if k.Index, err = row(words[1], n.BranchRow, 1, "branch"); err == nil {
+				c.Branch = n.BranchRow[k.Index] + 1
+			}
+			if c.Kind == "shift" {
+				k.Kind, c.unit = acopf.Shift, math.Pi/180
 			}
 		case "shunt":
-			if c.shunt, err = row(words[1], n.BusID, 0, "bus"); err == nil {
-				c.Shunt = n.BusID[c.shunt]
+			if k.Index, err = row(words[1], n.BusID, 0, "bus"); err == nil {
+				c.Shunt = n.BusID[k.Index]
 			}
+			k.Kind, c.unit = acopf.Susceptance, 1/n.BaseMVA
 		default:
 			err = fmt.Errorf("%q: want tap, shift or shunt", c.Kind)
 		}
@@ -98,7 +104,7 @@ func ReadControls(n *network.Network, name string, source io.Reader) (list []Con
 		if c.Low > c.High || c.Min > c.Max || c.Kind == "tap" && c.Min <= 0 {
 			return fmt.Errorf("%.60q: a band or a range without room", line)
 		}
-		if slices.ContainsFunc(list, func(o Control) bool { return o.Kind == c.Kind && o.branch == c.branch && o.shunt == c.shunt }) {
+		if slices.ContainsFunc(list, func(o Control) bool { return o.setting == c.setting }) {
 			return fmt.Errorf("%s %s is listed twice", c.Kind, words[1])
 		}
 		list = append(list, c)
@@ -120,8 +126,7 @@ func Regulate(n *network.Network, pr FlowProblem, controls []Control) (*PowerFlo
 		}
 	}
 	apply := func(m *network.Network, c *Control, setting float64) *network.Network {
-		r, unit := c.setting(m)
-		return r.Apply(m, setting*unit)
+		return c.setting.Apply(m, setting*c.unit)
 	}
 	span := func(c *Control) float64 { // of the setting, up to what moves a network much
 		return min(c.Max-c.Min, map[string]float64{"tap": 1, "shift": 90, "shunt": n.BaseMVA}[c.Kind])
@@ -140,8 +145,7 @@ func Regulate(n *network.Network, pr FlowProblem, controls []Control) (*PowerFlo
 	}
 	for i := range controls {
 		c := &controls[i]
-		r, unit := c.setting(n)
-		c.Set = min(max(r.Setting(n)/unit, c.Min), c.Max)
+		c.Set = min(max(c.setting.Setting(n)/c.unit, c.Min), c.Max)
 		m = apply(m, c, c.Set)
 	}
 	flow, p, err := solve(m)
@@ -170,7 +174,7 @@ func Regulate(n *network.Network, pr FlowProblem, controls []Control) (*PowerFlo
 				c := &controls[i]
 				values[i], settings[i] = c.value(p), c.Set
 				e := c.excess(values[i])
-				if math.Abs(e) <= controlTolerance*c.unit(n) || math.Abs(slope[i])*span(c) <= controlTolerance*c.unit(n) {
+				if math.Abs(e) <= controlTolerance*c.keptUnit(n) || math.Abs(slope[i])*span(c) <= controlTolerance*c.keptUnit(n) {
 					continue
 				}
 				if set := min(max(c.Set-e/slope[i], c.Min), c.Max); math.Abs(set-c.Set) > 1e-9*span(c) {
@@ -226,7 +230,7 @@ func (c *Control) value(p Point) float64 {
 	case !c.banded:
 		return 0
 	case c.Kind == "shift":
-		return p.Flows.Pf[c.branch] * p.net.BaseMVA
+		return p.Flows.Pf[c.setting.Index] * p.net.BaseMVA
 	}
 	return p.Vm[c.bus]
 }
@@ -234,8 +238,8 @@ func (c *Control) value(p Point) float64 {
 // Banded says whether a control keeps something.
 func (c *Control) Banded() bool { return c.banded }
 
-// unit is that of what a control keeps.
-func (c *Control) unit(n *network.Network) float64 {
+// keptUnit is that of what a control keeps.
+func (c *Control) keptUnit(n *network.Network) float64 {
 	if c.Kind == "shift" {
 		return n.BaseMVA
 	}
@@ -259,40 +263,25 @@ func measure(controls []Control, p Point) {
 	for i := range controls {
 		c := &controls[i]
 		c.Value = c.value(p)
-		c.Keeps = math.Abs(c.excess(c.Value)) <= 10*controlTolerance*c.unit(p.net)
+		c.Keeps = math.Abs(c.excess(c.Value)) <= 10*controlTolerance*c.keptUnit(p.net)
 	}
-}
-
-// setting is the range of a control in the units of package acopf, with that of its own.
-func (c *Control) setting(n *network.Network) (r acopf.Range, unit float64) {
-	switch c.Kind {
-	case "tap":
-		r, unit = acopf.Range{Kind: acopf.Ratio, Index: c.branch}, 1
-	case "shift":
-		r, unit = acopf.Range{Kind: acopf.Shift, Index: c.branch}, math.Pi/180
-	default:
-		r, unit = acopf.Range{Kind: acopf.Susceptance, Index: c.shunt}, 1/n.BaseMVA
-	}
-	r.Min, r.Max = c.Min*unit, c.Max*unit
-	return r, unit
 }
 
 // Ranges are the settings of controls as variables of an optimal power flow.
-func Ranges(n *network.Network, controls []Control) (out []acopf.Range) {
-	for i := range controls {
-		r, _ := controls[i].setting(n)
-		out = append(out, r)
+func Ranges(controls []Control) (out []acopf.Range) {
+	for _, c := range controls {
+		c.setting.Min, c.setting.Max = c.Min*c.unit, c.Max*c.unit
+		out = append(out, c.setting)
 	}
 	return out
 }
 
 // Rounded are the ranges with those in steps fixed at the step next to an optimum's setting; false without any.
-func Rounded(n *network.Network, controls []Control, ranges []acopf.Range, settings []float64) (out []acopf.Range, any bool) {
+func Rounded(controls []Control, ranges []acopf.Range, settings []float64) (out []acopf.Range, any bool) {
 	out = slices.Clone(ranges)
 	for i := range out {
 		if c := &controls[i]; c.Steps > 0 && out[i].Min < out[i].Max {
-			_, unit := c.setting(n)
-			out[i].Min = c.rounded(settings[i]/unit) * unit
+			out[i].Min = c.rounded(settings[i]/c.unit) * c.unit
 			out[i].Max, any = out[i].Min, true
 		}
 	}
@@ -302,8 +291,7 @@ func Rounded(n *network.Network, controls []Control, ranges []acopf.Range, setti
 // Settle writes the settings of an optimum to controls, with what they keep there.
 func Settle(controls []Control, settings []float64, p Point) {
 	for i := range controls {
-		_, unit := controls[i].setting(p.net)
-		controls[i].Set = settings[i] / unit
+		controls[i].Set = settings[i] / controls[i].unit
 	}
 	measure(controls, p)
 }
@@ -317,7 +305,7 @@ func Put(c *matpower.Case, n *network.Network, controls []Control) {
 		case "shift":
 			c.Branch[y.Branch-1].ShiftDeg = y.Set
 		case "shunt":
-			c.Bus[n.BusRow[y.shunt]].Bs = y.Set
+			c.Bus[n.BusRow[y.setting.Index]].Bs = y.Set
 		}
 	}
 }

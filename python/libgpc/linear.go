@@ -98,7 +98,7 @@ func (y *optima) solveControls(r *run, problems []acopf.Problem, lines string, c
 		return err
 	}
 	opt := y.s.Options()
-	opt.Ranges = results.Ranges(y.n, controls)
+	opt.Ranges = results.Ranges(controls)
 	s, err := acopf.New(y.n, opt)
 	if err != nil {
 		return gpc.BadInput(err)
@@ -112,7 +112,7 @@ func (y *optima) solveControls(r *run, problems []acopf.Problem, lines string, c
 		solver, rounded := s, opt
 		if all[k].Status == acopf.Optimal {
 			var discrete bool
-			if rounded.Ranges, discrete = results.Rounded(y.n, controls, opt.Ranges, all[k].Settings); discrete {
+			if rounded.Ranges, discrete = results.Rounded(controls, opt.Ranges, all[k].Settings); discrete {
 				if solver, err = acopf.New(y.n, rounded); err == nil {
 					err = solver.Solve(r, problems[k:k+1], all[k:k+1])
 				}
