@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"gonum.org/v1/gonum/floats"
 
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/cli"
@@ -249,6 +250,11 @@ Exit code 1 says that no optimum was found.`,
 	return cmd
 }
 
+// newOptimalFlow is the output without an optimum at active loads, pu.
+func newOptimalFlow(n *network.Network, pd []float64) *optimalFlow {
+	return &optimalFlow{Case: n.Name, Bus: []results.OptimalBus{}, Dispatch: results.NoDispatch, J: []float64{}, Binding: []results.Binding{}, LoadMW: floats.Sum(pd) * n.BaseMVA}
+}
+
 // runOptimalFlow solves, and returns the solution in the file's units and as a case, which is nil without an
 // optimum.
 func runOptimalFlow(cmd *cobra.Command, c *matpower.Case, n *network.Network, opt acopf.Options, objective acopf.Objective, scale float64, starts int) (*optimalFlow, *matpower.Case, error) {
@@ -257,12 +263,9 @@ func runOptimalFlow(cmd *cobra.Command, c *matpower.Case, n *network.Network, op
 	if err != nil {
 		return nil, nil, gpc.BadInput(err)
 	}
-	out := &optimalFlow{Case: n.Name, Bus: []results.OptimalBus{}, Dispatch: results.NoDispatch, J: []float64{}, Binding: []results.Binding{}}
 	var pr acopf.Problem
 	pr.Pd, pr.Qd = n.Loads(scale)
-	for _, p := range pr.Pd {
-		out.LoadMW += p * n.BaseMVA
-	}
+	out := newOptimalFlow(n, pr.Pd)
 	out.SetupMS = float64(time.Since(start)) / 1e6
 	if !objective.FileCost() {
 		ideal, nadir, err := s.PayoffTable(cmd.Context(), pr)
@@ -315,11 +318,8 @@ func runSoftFlow(ctx context.Context, c *matpower.Case, n *network.Network, opt 
 	if err != nil {
 		return nil, nil, gpc.BadInput(err)
 	}
-	out := &optimalFlow{Case: n.Name, Status: r.Status.String(), Reason: r.Reason(), Iterations: r.Iterations, WallMS: float64(time.Since(start)) / 1e6,
-		Bus: []results.OptimalBus{}, Dispatch: results.NoDispatch, J: []float64{}, Binding: []results.Binding{}}
-	for _, p := range pd {
-		out.LoadMW += p * n.BaseMVA
-	}
+	out := newOptimalFlow(n, pd)
+	out.Status, out.Reason, out.Iterations, out.WallMS = r.Status.String(), r.Reason(), r.Iterations, float64(time.Since(start))/1e6
 	if r.Limits == nil {
 		if r.Status == acopf.Infeasible {
 			out.Reason = "no dispatch keeps the balances and the limits that are not soft"

@@ -20,6 +20,7 @@ import (
 	"github.com/gpc-engine/gpc/grid/matpower/cases"
 	"github.com/gpc-engine/gpc/grid/network"
 	"github.com/gpc-engine/gpc/grid/ppc"
+	"github.com/gpc-engine/gpc/grid/results"
 )
 
 // optima is a network whose optimal power flows are solved many at a time.
@@ -315,13 +316,14 @@ func gpc_network_solve(h C.uintptr_t, opt *C.char, n C.int64_t, pd unsafe.Pointe
 		if len(o.Soft) > 0 {
 			return y.solveSoft(r, problems, o.Soft, unsafe.Slice((*unsafe.Pointer)(dst), intoArrays), out)
 		}
-		if o.Controls != "" {
-			return y.solveControls(r, problems, o.Controls, o.Chains, unsafe.Slice((*unsafe.Pointer)(dst), intoArrays), out)
-		}
 		if o.Linear {
 			return y.solveLinear(r, problems, unsafe.Slice((*unsafe.Pointer)(dst), intoArrays), out)
 		}
-		return y.solve(r, problems, o.Chains, unsafe.Slice((*unsafe.Pointer)(dst), intoArrays), out)
+		controls, err := y.controls(o.Controls)
+		if err != nil {
+			return err
+		}
+		return y.solve(r, problems, o.Chains, controls, unsafe.Slice((*unsafe.Pointer)(dst), intoArrays), out)
 	})
 }
 
@@ -352,28 +354,45 @@ func (y *optima) problems(count int, load [2][]float64, outages [2][]int32) ([]a
 // scenariosAtOnce are those that a call has in memory as results.
 const scenariosAtOnce = 4096
 
-func (y *optima) solve(r *run, problems []acopf.Problem, chains int, dst []unsafe.Pointer, out **C.char) error {
-	optimal := 0
+func (y *optima) solve(r *run, problems []acopf.Problem, chains int, controls []results.Control, dst []unsafe.Pointer, out **C.char) error {
+	optimal, lists, s := 0, [][]results.Control{}, y.s
+	if controls != nil {
+		opt := s.Options()
+		opt.Ranges = results.Ranges(controls)
+		var err error
+		if s, err = acopf.New(y.n, opt); err != nil {
+			return gpc.BadInput(err)
+		}
+	}
 	y.results = slices.Grow(y.results[:0], min(len(problems), scenariosAtOnce))[:min(len(problems), scenariosAtOnce)]
 	for start := 0; start < len(problems); start += scenariosAtOnce {
 		part := problems[start:min(start+scenariosAtOnce, len(problems))]
-		results := y.results[:len(part)]
-		if err := solvePart(r, y.s, part, results, chains); err != nil {
-			if r.Err() != nil {
-				return err
-			}
-			return gpc.BadInput(err)
+		ends := y.results[:len(part)]
+		if err := solvePart(r, s, part, ends, chains); err != nil {
+			return refusedUnless(r, err)
 		}
 		flows := network.NewFlows(y.n.Branches())
-		for k := range results {
-			if results[k].Status == acopf.Optimal {
-				optimal++
+		for k := range ends {
+			n, solver, err := y.n, s, error(nil)
+			if controls != nil {
+				if n, solver, err = y.settled(r, s, controls, part[k:k+1], ends[k:k+1]); err != nil {
+					return refusedUnless(r, err)
+				}
+				lists = append(lists, []results.Control{})
 			}
-			y.writeEnd(start+k, y.n, y.s, &part[k], &results[k], flows, dst)
+			end := &ends[k]
+			y.writeEnd(start+k, n, solver, &part[k], end, flows, dst)
+			if end.Status != acopf.Optimal {
+				continue
+			}
+			if optimal++; controls != nil {
+				lists[start+k] = slices.Clone(controls)
+				results.Settle(lists[start+k], end.Settings, results.NewPoint(n, end.Vm, end.Va, end.Pg, end.Qg))
+			}
 		}
 		r.progress(start+len(part), len(problems))
 	}
-	return answer(out, map[string]any{"optimal": optimal})
+	return answer(out, map[string]any{"optimal": optimal, "controls": lists})
 }
 
 // writeEnd puts the end of a solve on a network, n with the settings of the result, in row k.

@@ -8,7 +8,6 @@ import "C"
 import (
 	"cmp"
 	"math"
-	"slices"
 	"strings"
 	"unsafe"
 
@@ -77,6 +76,9 @@ func (y *optima) solveSoft(r *run, problems []acopf.Problem, prices map[string]f
 
 // controls are those of lines. Branches with admittances that are not their table's have no ratio to set.
 func (y *optima) controls(lines string) ([]results.Control, error) {
+	if lines == "" {
+		return nil, nil
+	}
 	if y.grid != nil && y.n.Branches() > 0 {
 		for i, part := range y.n.WithRatio(0, y.n.Ratio(0)).Parts() {
 			for k, v := range part {
@@ -90,46 +92,21 @@ func (y *optima) controls(lines string) ([]results.Control, error) {
 	return list, gpc.BadInput(err)
 }
 
-// solveControls solves scenarios with the settings of controls as variables, those in steps rounded and the rest solved again.
-// It answers the controls of each.
-func (y *optima) solveControls(r *run, problems []acopf.Problem, lines string, chains int, dst []unsafe.Pointer, out **C.char) error {
-	controls, err := y.controls(lines)
-	if err != nil {
-		return err
-	}
-	opt := y.s.Options()
-	opt.Ranges = results.Ranges(controls)
-	s, err := acopf.New(y.n, opt)
-	if err != nil {
-		return gpc.BadInput(err)
-	}
-	all := make([]acopf.Result, len(problems))
-	if err := solvePart(r, s, problems, all, chains); err != nil {
-		return refusedUnless(r, err)
-	}
-	lists, flows := make([][]results.Control, len(all)), network.NewFlows(y.n.Branches())
-	for k := range all {
-		solver, rounded := s, opt
-		if all[k].Status == acopf.Optimal {
-			var discrete bool
-			if rounded.Ranges, discrete = results.Rounded(controls, opt.Ranges, all[k].Settings); discrete {
-				if solver, err = acopf.New(y.n, rounded); err == nil {
-					err = solver.Solve(r, problems[k:k+1], all[k:k+1])
-				}
-				if err != nil {
-					return refusedUnless(r, err)
-				}
+// settled is the network, and the solver, of an optimum with controls, those in steps rounded and the rest solved again.
+func (y *optima) settled(r *run, s *acopf.Solver, controls []results.Control, pr []acopf.Problem, end []acopf.Result) (*network.Network, *acopf.Solver, error) {
+	opt, discrete := s.Options(), false
+	if end[0].Status == acopf.Optimal {
+		if opt.Ranges, discrete = results.Rounded(controls, opt.Ranges, end[0].Settings); discrete {
+			var err error
+			if s, err = acopf.New(y.n, opt); err == nil {
+				err = s.Solve(r, pr, end)
+			}
+			if err != nil {
+				return nil, nil, err
 			}
 		}
-		n := acopf.Settled(y.n, rounded.Ranges, all[k].Settings)
-		y.writeEnd(k, n, solver, &problems[k], &all[k], flows, dst)
-		if lists[k] = []results.Control{}; all[k].Status == acopf.Optimal {
-			lists[k] = slices.Clone(controls)
-			results.Settle(lists[k], all[k].Settings, results.NewPoint(n, all[k].Vm, all[k].Va, all[k].Pg, all[k].Qg))
-		}
-		r.progress(k+1, len(all))
 	}
-	return answer(out, map[string]any{"controls": lists})
+	return acopf.Settled(y.n, opt.Ranges, end[0].Settings), s, nil
 }
 
 // gpc_network_factors writes distribution factors of the DC model, a row for each of count numbers in service. Kind 0 is of
