@@ -29,17 +29,6 @@ type Range struct {
 	Min, Max float64
 }
 
-// Apply is the network with a setting.
-func (r Range) Apply(n *network.Network, setting float64) *network.Network {
-	switch r.Kind {
-	case Ratio:
-		return n.WithRatio(r.Index, setting)
-	case Shift:
-		return n.WithShift(r.Index, setting)
-	}
-	return n.WithShunt(r.Index, setting)
-}
-
 // Setting is that of a network.
 func (r Range) Setting(n *network.Network) float64 {
 	switch r.Kind {
@@ -67,10 +56,14 @@ func (r Range) validate(n *network.Network) error {
 
 // Settled is a network with the settings of a result.
 func Settled(n *network.Network, ranges []Range, settings []float64) *network.Network {
-	for i, setting := range settings {
-		n = ranges[i].Apply(n, setting)
+	if len(settings) == 0 {
+		return n
 	}
-	return n
+	values := [3]map[int]float64{{}, {}, {}}
+	for i, setting := range settings {
+		values[ranges[i].Kind][ranges[i].Index] = setting
+	}
+	return n.Adjusted(values[Ratio], values[Shift], values[Susceptance])
 }
 
 // variable is a setting that varies, with an inner bus m next to the outer one, k.
@@ -116,6 +109,7 @@ func (p *plan) addRanges(opt Options) error {
 		return errors.New("acopf: CurrentLimits and Ranges exclude one another: limits of currents would be of the magnitude after the ratio")
 	}
 	p.angleFrom, p.voltageFrom = slices.Clone(p.net.From), slices.Clone(p.net.From)
+	neutral := make([]float64, len(opt.Ranges))
 	for i, r := range opt.Ranges {
 		if err := r.validate(p.net); err != nil {
 			return err
@@ -123,30 +117,30 @@ func (p *plan) addRanges(opt Options) error {
 		if slices.ContainsFunc(opt.Ranges[:i], func(o Range) bool { return o.Kind == r.Kind && o.Index == r.Index }) {
 			return fmt.Errorf("network %s: the %v %d has two ranges", p.net.Name, r.Kind, r.Index)
 		}
-		if r.Min == r.Max {
-			p.neutral = r.Apply(p.neutral, r.Min)
+		if neutral[i] = r.Min; r.Min == r.Max {
 			continue
 		}
 		y := variable{Range: r, number: i, inner: p.nb, start: min(max(r.Setting(p.net), r.Min), r.Max)}
 		switch p.nb++; r.Kind {
 		case Ratio:
 			y.outer, p.voltageFrom[r.Index] = p.net.From[r.Index], y.inner
-			p.neutral = p.neutral.WithRatio(r.Index, 1)
+			neutral[i] = 1
 		case Shift:
 			y.outer, p.angleFrom[r.Index] = p.net.From[r.Index], y.inner
-			p.neutral = p.neutral.WithShift(r.Index, 0)
+			neutral[i] = 0
 		default:
 			y.outer = r.Index
 			y.scale = (r.Max - r.Min) / (1 - leastQuotient*leastQuotient)
 			y.fixed = r.Max - y.scale
-			p.neutral = p.neutral.WithShunt(r.Index, y.fixed)
+			neutral[i] = y.fixed
 		}
 		p.variables = append(p.variables, y)
 	}
+	p.neutral = Settled(p.net, opt.Ranges, neutral)
 	n := *p.neutral
-	extend := func(values float64, lists ...*[]float64) {
+	extend := func(value float64, lists ...*[]float64) {
 		for _, list := range lists {
-			*list = append(slices.Clip(*list), values)
+			*list = append(slices.Clip(*list), value)
 		}
 	}
 	for _, y := range p.variables {

@@ -83,10 +83,11 @@ func TestRangesWithoutWidthAreTheNetworkItself(t *testing.T) {
 	n := load(t, "case30")
 	lines := []string{"tap 11 1 1", "tap 12 0.97 0.97", "shift 13 3 3", "shunt 5 7 7", "shunt 24 4 4"}
 	list := ranges(t, n, lines...)
-	other := n
+	var values []float64
 	for _, r := range list {
-		other = r.Apply(other, r.Min)
+		values = append(values, r.Min)
 	}
+	other := Settled(n, list, values)
 	want := solveOne(t, newTestSolver(t, other, Options{}), Problem{})
 	got := solveOne(t, newTestSolver(t, n, Options{Ranges: list}), Problem{})
 	settings := got.Settings

@@ -356,7 +356,9 @@ func New(c *matpower.Case) (*Network, error) {
 	}
 	n.moveReferences()
 	n.Slack = n.References[0]
-	return n.filled(), nil
+	n.Admittance = *NewAdmittance(n.Branches())
+	n.fill(nil, &n.Admittance)
+	return n, nil
 }
 
 // angleLimits converts limits in degrees to rad. (0, 0) is no limit, and −360 or less, 360 or more, is none on that
@@ -412,35 +414,22 @@ func (n *Network) fill(factors []float64, y *Admittance) {
 	}
 }
 
-// WithRatio is the network with another ratio of a branch.
-func (n *Network) WithRatio(branch int, ratio float64) *Network {
+// Adjusted is the network with other ratios and phase shifts (rad) of branches, and shunt susceptances (pu) of buses.
+func (n *Network) Adjusted(ratios, shifts, shunts map[int]float64) *Network {
 	m := *n
-	m.tap = slices.Clone(n.tap)
-	m.tap[branch] = ratio
-	return m.filled()
-}
-
-// WithShift is the network with another phase shift (rad) of a branch.
-func (n *Network) WithShift(branch int, shift float64) *Network {
-	m := *n
-	m.cosφ, m.sinφ = slices.Clone(n.cosφ), slices.Clone(n.sinφ)
-	m.sinφ[branch], m.cosφ[branch] = math.Sincos(shift)
-	return m.filled()
-}
-
-// WithShunt is the network with another shunt susceptance (pu) of a bus.
-func (n *Network) WithShunt(bus int, susceptance float64) *Network {
-	m := *n
-	m.Bs = slices.Clone(n.Bs)
-	m.Bs[bus] = susceptance
+	m.tap, m.cosφ, m.sinφ, m.Bs = slices.Clone(n.tap), slices.Clone(n.cosφ), slices.Clone(n.sinφ), slices.Clone(n.Bs)
+	for branch, v := range ratios {
+		m.tap[branch] = v
+	}
+	for branch, v := range shifts {
+		m.sinφ[branch], m.cosφ[branch] = math.Sincos(v)
+	}
+	for bus, v := range shunts {
+		m.Bs[bus] = v
+	}
+	m.Admittance = *NewAdmittance(n.Branches())
+	m.fill(nil, &m.Admittance)
 	return &m
-}
-
-// filled is the network with the admittances of its branches' data.
-func (n *Network) filled() *Network {
-	n.Admittance = *NewAdmittance(n.Branches())
-	n.fill(nil, &n.Admittance)
-	return n
 }
 
 // Ratio is the off-nominal ratio of a branch.

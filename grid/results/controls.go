@@ -126,7 +126,7 @@ func Regulate(n *network.Network, pr FlowProblem, controls []Control) (*PowerFlo
 		}
 	}
 	apply := func(m *network.Network, c *Control, setting float64) *network.Network {
-		return c.setting.Apply(m, setting*c.unit)
+		return acopf.Settled(m, []acopf.Range{c.setting}, []float64{setting * c.unit})
 	}
 	span := func(c *Control) float64 { // of the setting, up to what moves a network much
 		return min(c.Max-c.Min, map[string]float64{"tap": 1, "shift": 90, "shunt": n.BaseMVA}[c.Kind])

@@ -79,8 +79,8 @@ func (y *optima) controls(lines string) ([]results.Control, error) {
 	if lines == "" {
 		return nil, nil
 	}
-	if y.grid != nil && y.n.Branches() > 0 {
-		for i, part := range y.n.WithRatio(0, y.n.Ratio(0)).Parts() {
+	if y.grid != nil {
+		for i, part := range y.n.Adjusted(nil, nil, nil).Parts() {
 			for k, v := range part {
 				if d := y.n.Parts()[i][k] - v; math.Abs(d) > 1e-9*(1+math.Abs(v)) {
 					return nil, wrongf("controls: branch %d is no π equivalent with a ratio to set", y.n.BranchRow[k]+1)
