@@ -172,22 +172,16 @@ func withSlackUnits(net *network.Network, price float64, ranges []Range) *networ
 // limitPenalties are the penalties of the soft limits, those of |S|² for the first round.
 func (p *plan) limitPenalties(prices *LimitMultipliers) []float64 {
 	r := p.rows()
-	out := make([]float64, p.soft)
-	least, largest := math.Inf(1), 0.0
+	largest := 0.0
 	for _, list := range prices.lists(p.neutral) {
-		for _, v := range *list.values {
-			if largest = max(largest, v); v > 0 {
-				least = min(least, v)
-			}
-		}
+		largest = max(largest, slices.Max(append(*list.values, 0)))
 	}
+	out := slices.Repeat([]float64{hardPrice * largest}, p.soft) // that of ranges of settings
 	fill := func(interval [2]int, elements []int, price []float64) {
 		for k, i := range elements {
-			if i >= len(price) { // a range of a setting
-				out[interval[0]+k] = max(largest, hardPrice*least)
-				continue
+			if i < len(price) {
+				out[interval[0]+k] = price[i]
 			}
-			out[interval[0]+k] = price[i]
 		}
 	}
 	fill(r.vLo, indices(p.nb), prices.VMin)
