@@ -209,7 +209,9 @@ Exit code 1 says that no optimum was found.`,
 					if result, solved, err = solve(); err != nil {
 						return err
 					}
-					result.Continuous = continuous
+					if result.Continuous = continuous; solved == nil {
+						result.Reason = "with settings rounded to their steps: " + result.Reason
+					}
 				}
 			}
 			if solved != nil {

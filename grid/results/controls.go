@@ -31,6 +31,7 @@ type Control struct {
 
 	setting acopf.Range // without its ends
 	unit    float64     // of the setting, in that of the range
+	kept    float64     // unit of what is kept, of a pu
 	bus     int
 	banded  bool
 }
@@ -50,7 +51,7 @@ func ReadControls(n *network.Network, name string, source io.Reader) (list []Con
 	}
 	return list, secure.EachLine(name, source, func(line string) error {
 		words := strings.Fields(line)
-		c := Control{bus: -1, unit: 1}
+		c := Control{bus: -1, unit: 1, kept: 1}
 		form := fmt.Errorf("%.60q: want tap ROW bus NUMBER LOW HIGH MIN MAX [STEPS], shunt NUMBER bus … or shift ROW flow LOW HIGH MIN MAX [STEPS], in an optimal power flow without bus or flow and band", line)
 		if len(words) < 4 || words[2] == "flow" && words[0] != "shift" || words[2] == "bus" && words[0] == "shift" {
 			return form
@@ -62,7 +63,7 @@ func ReadControls(n *network.Network, name string, source io.Reader) (list []Con
 				c.Branch = n.BranchRow[k.Index] + 1
 			}
 			if c.Kind == "shift" {
-				k.Kind, c.unit = acopf.Shift, math.Pi/180
+				k.Kind, c.unit, c.kept = acopf.Shift, math.Pi/180, n.BaseMVA
 			}
 		case "shunt":
 			if k.Index, err = row(words[1], n.BusID, 0, "bus"); err == nil {
@@ -174,7 +175,7 @@ func Regulate(n *network.Network, pr FlowProblem, controls []Control) (*PowerFlo
 				c := &controls[i]
 				values[i], settings[i] = c.value(p), c.Set
 				e := c.excess(values[i])
-				if math.Abs(e) <= controlTolerance*c.keptUnit(n) || math.Abs(slope[i])*span(c) <= controlTolerance*c.keptUnit(n) {
+				if math.Abs(e) <= controlTolerance*c.kept || math.Abs(slope[i])*span(c) <= controlTolerance*c.kept {
 					continue
 				}
 				if set := min(max(c.Set-e/slope[i], c.Min), c.Max); math.Abs(set-c.Set) > 1e-9*span(c) {
@@ -230,21 +231,13 @@ func (c *Control) value(p Point) float64 {
 	case !c.banded:
 		return 0
 	case c.Kind == "shift":
-		return p.Flows.Pf[c.setting.Index] * p.net.BaseMVA
+		return p.Flows.Pf[c.setting.Index] * c.kept
 	}
 	return p.Vm[c.bus]
 }
 
 // Banded says whether a control keeps something.
 func (c *Control) Banded() bool { return c.banded }
-
-// keptUnit is that of what a control keeps.
-func (c *Control) keptUnit(n *network.Network) float64 {
-	if c.Kind == "shift" {
-		return n.BaseMVA
-	}
-	return 1
-}
 
 // excess is the distance of a value from the band.
 func (c *Control) excess(v float64) float64 { return v - min(max(v, c.Low), c.High) }
@@ -263,7 +256,7 @@ func measure(controls []Control, p Point) {
 	for i := range controls {
 		c := &controls[i]
 		c.Value = c.value(p)
-		c.Keeps = math.Abs(c.excess(c.Value)) <= 10*controlTolerance*c.keptUnit(p.net)
+		c.Keeps = math.Abs(c.excess(c.Value)) <= 10*controlTolerance*c.kept
 	}
 }
 
