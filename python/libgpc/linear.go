@@ -7,9 +7,10 @@ import "C"
 
 import (
 	"cmp"
-	"math"
 	"strings"
 	"unsafe"
+
+	"gonum.org/v1/gonum/floats"
 
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/grid/acopf"
@@ -79,13 +80,9 @@ func (y *optima) controls(lines string) ([]results.Control, error) {
 	if lines == "" {
 		return nil, nil
 	}
-	if y.grid != nil {
-		for i, part := range y.n.Adjusted(nil, nil, nil).Parts() {
-			for k, v := range part {
-				if d := y.n.Parts()[i][k] - v; math.Abs(d) > 1e-9*(1+math.Abs(v)) {
-					return nil, wrongf("controls: branch %d is no π equivalent with a ratio to set", y.n.BranchRow[k]+1)
-				}
-			}
+	for i, part := range y.n.Adjusted(nil, nil, nil).Parts() {
+		if !floats.EqualApprox(part, y.n.Parts()[i], 1e-9) {
+			return nil, wrongf("controls: branches of network %s are no π equivalents with a ratio to set", y.n.Name)
 		}
 	}
 	list, err := results.ReadControls(y.n, "controls", strings.NewReader(lines))
