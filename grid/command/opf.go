@@ -12,7 +12,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
-	"gonum.org/v1/gonum/floats"
 
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/cli"
@@ -254,7 +253,11 @@ Exit code 1 says that no optimum was found.`,
 
 // newOptimalFlow is the output without an optimum at active loads, pu.
 func newOptimalFlow(n *network.Network, pd []float64) *optimalFlow {
-	return &optimalFlow{Case: n.Name, Bus: []results.OptimalBus{}, Dispatch: results.NoDispatch, J: []float64{}, Binding: []results.Binding{}, LoadMW: floats.Sum(pd) * n.BaseMVA}
+	out := &optimalFlow{Case: n.Name, Bus: []results.OptimalBus{}, Dispatch: results.NoDispatch, J: []float64{}, Binding: []results.Binding{}}
+	for _, p := range pd {
+		out.LoadMW += p * n.BaseMVA
+	}
+	return out
 }
 
 // runOptimalFlow solves, and returns the solution in the file's units and as a case, which is nil without an
