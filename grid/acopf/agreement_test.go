@@ -95,7 +95,7 @@ func TestThreadsLanesAndCompanyDoNotChangeAResult(t *testing.T) {
 func same(a, b *Result) bool {
 	flat := func(r *Result) (out []uint64) {
 		v := append([]float64{r.Objective, r.J[0], r.J[1], r.J[2], r.KKT.Gradient, r.KKT.Cost}, r.Vm...)
-		for _, s := range [][]float64{r.Va, r.Pg, r.Qg, r.LambdaP, r.LambdaQ, r.Multipliers} {
+		for _, s := range [][]float64{r.Va, r.Pg, r.Qg, r.LambdaP, r.LambdaQ, r.Multipliers, r.Settings} {
 			v = append(v, s...)
 		}
 		for _, x := range v {

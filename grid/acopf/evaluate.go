@@ -45,9 +45,21 @@ func pick(values []int, index []int) []int {
 	return out
 }
 
-// ends are a bus column's cells at both ends of branches, one behind another.
+// branchBuses are the buses of branches: at the from end the one whose angle and the one whose magnitude they have, and the
+// one at the to end.
+type branchBuses struct{ angle, voltage, remote []int }
+
+func (p *plan) buses(l []int) branchBuses {
+	return branchBuses{pick(p.angleFrom, l), pick(p.voltageFrom, l), pick(p.net.To, l)}
+}
+
+func (y branchBuses) part(lo, hi int) branchBuses {
+	return branchBuses{y.angle[lo:hi], y.voltage[lo:hi], y.remote[lo:hi]}
+}
+
+// ends are the cells of a column of magnitudes or reactive powers at both ends of branches, one behind another.
 func (p *plan) ends(b *lanes.Builder, c lanes.Col, l []int) (from, to lanes.Col) {
-	return b.Clone(c.At(pick(p.net.From, l))), b.Clone(c.At(pick(p.net.To, l)))
+	return b.Clone(c.At(pick(p.voltageFrom, l))), b.Clone(c.At(pick(p.net.To, l)))
 }
 
 // differences are those of angles over the branches with a lower and with an upper limit.
@@ -84,8 +96,8 @@ func (p *plan) evaluate(b *lanes.Builder) {
 	b.SetFMA(c.gp, c.gs, c.v2, c.pd)
 	b.SetFNMA(c.gq, c.bs, c.v2, c.qd)
 	groups(indices(p.nl), func(l []int) {
-		from, to := pick(p.net.From, l), pick(p.net.To, l)
-		sin, cos := p.sincos(b, b.Sub(c.th.At(from), c.th.At(to)))
+		ends := p.buses(l)
+		sin, cos := p.sincos(b, b.Sub(c.th.At(ends.angle), c.th.At(ends.remote)))
 		vf, vt := p.ends(b, c.v, l)
 		vv := b.Mul(vf, vt)
 		vf, vt = b.Mul(vf, vf), b.Mul(vt, vt)
@@ -103,11 +115,11 @@ func (p *plan) evaluate(b *lanes.Builder) {
 		b.SetFMA(c.qt.At(l), c.btt.At(l), vt, c.d.At(l))
 		b.SetSub(c.qt.At(l), zero, c.qt.At(l))
 		sums(len(l), func(lo, hi int) {
-			l, from, to := l[lo:hi], from[lo:hi], to[lo:hi]
-			b.SetAdd(c.gp.At(from), c.gp.At(from), c.pf.At(l))
-			b.SetAdd(c.gp.At(to), c.gp.At(to), c.pt.At(l))
-			b.SetAdd(c.gq.At(from), c.gq.At(from), c.qf.At(l))
-			b.SetAdd(c.gq.At(to), c.gq.At(to), c.qt.At(l))
+			l, ends := l[lo:hi], ends.part(lo, hi)
+			b.SetAdd(c.gp.At(ends.angle), c.gp.At(ends.angle), c.pf.At(l))
+			b.SetAdd(c.gp.At(ends.remote), c.gp.At(ends.remote), c.pt.At(l))
+			b.SetAdd(c.gq.At(ends.voltage), c.gq.At(ends.voltage), c.qf.At(l))
+			b.SetAdd(c.gq.At(ends.remote), c.gq.At(ends.remote), c.qt.At(l))
 		})
 	})
 	for i := range p.unitBus {
@@ -128,7 +140,7 @@ func (p *plan) curveUnits() (active, reactive []int) {
 
 // balance returns the first column for the P units, the second for the Q units.
 func (p *plan) balance(unit int, ofP, ofQ lanes.Col) lanes.Col {
-	if unit < p.ng {
+	if p.active(unit) {
 		return ofP
 	}
 	return ofQ
@@ -175,8 +187,8 @@ func (p *plan) sincos(b *lanes.Builder, x lanes.Col) (sin, cos lanes.Col) {
 // limits writes h, every limit as h ≤ 0.
 func (p *plan) limits(b *lanes.Builder) {
 	c, r := &p.cells, p.rows()
-	b.SetSub(part(c.h, r.vLo), c.vLo, c.v)
-	b.SetSub(part(c.h, r.vHi), c.v, c.vHi)
+	b.SetSub(part(c.h, r.vLo), p.coupled(b, c.vLo, c.v), c.v)
+	b.SetSub(part(c.h, r.vHi), c.v, p.coupled(b, c.vHi, c.v))
 	b.SetSub(part(c.h, r.uLo), c.uLo.At(p.bounded[0]), c.u.At(p.bounded[0]))
 	b.SetSub(part(c.h, r.uHi), c.u.At(p.bounded[1]), c.uHi.At(p.bounded[1]))
 	flow := func(h, pw, qw lanes.Col, bus []int) {
@@ -258,11 +270,15 @@ func (p *plan) objectives(b *lanes.Builder) {
 	}
 }
 
-// overVoltage is max(0, |V − 1| − deadband).
+// overVoltage is max(0, |V − 1| − deadband), and 0 for inner buses.
 func (p *plan) overVoltage(b *lanes.Builder) lanes.Col {
-	deviation := b.Sub(p.v, p.constant(1))
+	deviation := b.Sub(p.v[:p.inner], p.constant(1))
 	magnitude := b.Max(deviation, b.Sub(p.constant(0), deviation))
-	return b.Max(b.Sub(magnitude, p.constant(VoltageDeadband)), p.constant(0))
+	out := b.Max(b.Sub(magnitude, p.constant(VoltageDeadband)), p.constant(0))
+	for range p.variables {
+		out = append(out, p.constant(0)...)
+	}
+	return out
 }
 
 // polynomialUnits lists the units with a polynomial cost.

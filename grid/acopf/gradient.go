@@ -37,7 +37,7 @@ func (p *plan) gradient(b *lanes.Builder) {
 			if set.rated {
 				l = pick(p.rated, k)
 			}
-			from, to := pick(p.net.From, l), pick(p.net.To, l)
+			ends := p.buses(l)
 			x := p.multipliers(b, l)
 			if set.rated {
 				double := b.Add(c.t1f.At(k), c.t1f.At(k))
@@ -53,11 +53,11 @@ func (p *plan) gradient(b *lanes.Builder) {
 			vt := b.Mul(e.vt, b.FNMA(x.delta, c.btt.At(l), b.Mul(x.gamma, c.gtt.At(l))))
 			vf, vt = b.FMA(u, e.iv, vf), b.FMA(u, e.jv, vt)
 			sums(len(l), func(lo, hi int) {
-				from, to := from[lo:hi], to[lo:hi]
-				b.SetAdd(c.g0th.At(from), c.g0th.At(from), t[lo:hi])
-				b.SetSub(c.g0th.At(to), c.g0th.At(to), t[lo:hi])
-				b.SetAdd(c.g0v.At(from), c.g0v.At(from), vf[lo:hi])
-				b.SetAdd(c.g0v.At(to), c.g0v.At(to), vt[lo:hi])
+				ends := ends.part(lo, hi)
+				b.SetAdd(c.g0th.At(ends.angle), c.g0th.At(ends.angle), t[lo:hi])
+				b.SetSub(c.g0th.At(ends.remote), c.g0th.At(ends.remote), t[lo:hi])
+				b.SetAdd(c.g0v.At(ends.voltage), c.g0v.At(ends.voltage), vf[lo:hi])
+				b.SetAdd(c.g0v.At(ends.remote), c.g0v.At(ends.remote), vt[lo:hi])
 			})
 			if set.rated {
 				p.flowGradients(b, k, l, e)
@@ -105,7 +105,7 @@ type flowMultipliers struct{ alpha, beta, gamma, delta lanes.Col }
 
 // multipliers are those of the balances at the branches' ends.
 func (p *plan) multipliers(b *lanes.Builder, l []int) (x flowMultipliers) {
-	x.alpha, x.gamma = p.ends(b, p.lp, l)
+	x.alpha, x.gamma = b.Clone(p.lp.At(pick(p.angleFrom, l))), b.Clone(p.lp.At(pick(p.net.To, l)))
 	x.beta, x.delta = p.ends(b, p.lq, l)
 	return x
 }
@@ -164,19 +164,24 @@ func (p *plan) addLimits(b *lanes.Builder, mult, th, v, u, y lanes.Col) {
 	c, r := &p.cells, p.rows()
 	b.SetSub(v, v, part(mult, r.vLo))
 	b.SetAdd(v, v, part(mult, r.vHi))
+	for _, y := range p.variables {
+		outer, inner := v[y.outer:y.outer+1], [2]int{y.inner, y.inner + 1}
+		b.SetFMA(outer, part(c.vLo, inner), part(part(mult, r.vLo), inner), outer)
+		b.SetFNMA(outer, part(c.vHi, inner), part(part(mult, r.vHi), inner), outer)
+	}
 	low, high := u.At(p.bounded[0]), u.At(p.bounded[1])
 	b.SetSub(low, low, part(mult, r.uLo))
 	b.SetAdd(high, high, part(mult, r.uHi))
 	nr := len(p.rated)
-	from, to := pick(p.net.From, p.rated), pick(p.net.To, p.rated)
+	ends := p.buses(p.rated)
 	for end, rows := range [][2]int{r.sf, r.st} {
 		m := part(mult, rows)
 		g := func(q lanes.Col) lanes.Col { return q[end*nr : (end+1)*nr] }
 		if nr > 0 {
-			b.SetFMA(th.At(from), m, g(c.qth), th.At(from))
-			b.SetFNMA(th.At(to), m, g(c.qth), th.At(to))
-			b.SetFMA(v.At(from), m, g(c.qvi), v.At(from))
-			b.SetFMA(v.At(to), m, g(c.qvj), v.At(to))
+			b.SetFMA(th.At(ends.angle), m, g(c.qth), th.At(ends.angle))
+			b.SetFNMA(th.At(ends.remote), m, g(c.qth), th.At(ends.remote))
+			b.SetFMA(v.At(ends.voltage), m, g(c.qvi), v.At(ends.voltage))
+			b.SetFMA(v.At(ends.remote), m, g(c.qvj), v.At(ends.remote))
 		}
 	}
 	if l := p.angleLo; len(l) > 0 {

@@ -1,6 +1,11 @@
 package acopf
 
-import "math"
+import (
+	"math"
+	"slices"
+
+	"github.com/gpc-engine/gpc/internal/simd/lanes"
+)
 
 // run solves the queue. Each lane solves a problem of its own, and takes the next one when that ends.
 func (w *worker) run(q *queue) {
@@ -368,7 +373,8 @@ func (w *worker) factorise() {
 
 // tilt helps lanes off a saddle. Where equal units stand behind branches without resistance, the least cost is often at
 // uneven powers. With even ones every matrix needs a shift, which slows all directions, and by symmetry no step makes
-// them uneven. So the costs of the units are tilted for one iteration, each differently. The curvature does the rest.
+// them uneven. So the costs of the units are tilted for one iteration, each differently, and so are settings that vary, of equal
+// transformers. The curvature does the rest.
 func (w *worker) tilt() {
 	p, m := w.plan, w.m
 	for l := range w.lane {
@@ -381,9 +387,13 @@ func (w *worker) tilt() {
 		if !ln.monotone || ln.convexified%tiltEvery != firstTilt {
 			continue
 		}
-		for i := range p.unitBus {
+		tilted := p.g0u[:2*p.ng]
+		for _, y := range p.variables {
+			tilted = append(slices.Clip(tilted), map[bool]lanes.Col{false: p.g0v, true: p.g0th}[y.Kind == Shift][y.inner])
+		}
+		for i, c := range tilted {
 			_, share := math.Modf(float64(i+1) * math.Phi)
-			m.Set(p.g0u[i], l, m.Get(p.g0u[i], l)+float64(largestTilt*(share-0.5)))
+			m.Set(c, l, m.Get(c, l)+float64(largestTilt*(share-0.5)))
 		}
 	}
 }
@@ -445,9 +455,9 @@ func (w *worker) finish(l int, s Status) {
 	r.Status, r.Iterations = s, ln.earlierIterations+ln.iteration
 	r.objective, r.restoring = ln.job.problem.Objective, restoring
 	n := len(p.s)
-	r.Vm, r.Va = resize(r.Vm, p.nb), resize(r.Va, p.nb)
+	r.Vm, r.Va = resize(r.Vm, p.inner), resize(r.Va, p.inner)
 	r.Pg, r.Qg = resize(r.Pg, p.ng), resize(r.Qg, p.ng)
-	r.LambdaP, r.LambdaQ = resize(r.LambdaP, p.nb), resize(r.LambdaQ, p.nb)
+	r.LambdaP, r.LambdaQ = resize(r.LambdaP, p.inner), resize(r.LambdaQ, p.inner)
 	r.Multipliers = resize(r.Multipliers, n)
 	m.Gather(r.Vm, p.v[0], l)
 	m.Gather(r.Va, p.th[0], l)
@@ -456,6 +466,7 @@ func (w *worker) finish(l int, s Status) {
 	m.Gather(r.LambdaP, p.lp[0], l)
 	m.Gather(r.LambdaQ, p.lq[0], l)
 	m.Gather(r.Multipliers, p.z[0], l)
+	r.Settings = w.settings(l, r.Settings)
 	if p.soft > 0 {
 		r.elasticSlacks = resize(r.elasticSlacks, p.soft)
 		m.Gather(r.elasticSlacks, p.elasticSlack[0], l)
@@ -491,7 +502,7 @@ func (w *worker) finishEmpty(l int, s Status) {
 	ln.mode = idle
 	r := ln.job.result
 	*r = Result{Status: s, Iterations: ln.earlierIterations + ln.iteration, Vm: r.Vm[:0], Va: r.Va[:0], Pg: r.Pg[:0], Qg: r.Qg[:0],
-		LambdaP: r.LambdaP[:0], LambdaQ: r.LambdaQ[:0], Multipliers: r.Multipliers[:0]}
+		LambdaP: r.LambdaP[:0], LambdaQ: r.LambdaQ[:0], Multipliers: r.Multipliers[:0], Settings: r.Settings[:0]}
 }
 
 func resize(v []float64, n int) []float64 {

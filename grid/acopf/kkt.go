@@ -39,11 +39,15 @@ func (k *blocks) diagonal(bus []int, row, col int) lanes.Col {
 	return out
 }
 
-// offDiagonal is the cell of (row of bus i, col of bus j) for each pair of buses.
-func (k *blocks) offDiagonal(i, j []int, row, col int) lanes.Col {
+// entry is the cell of (row of bus i, col of bus j) for each pair of buses.
+func (k *blocks) entry(i, j []int, row, col int) lanes.Col {
 	out := make(lanes.Col, len(i))
 	for n := range i {
 		a, b := k.p.order.Position[i[n]], k.p.order.Position[j[n]]
+		if a == b {
+			out[n] = k.p.diag[a] + lanes.Ref(4*max(row, col)+min(row, col))
+			continue
+		}
 		index, _ := k.p.pair(max(a, b), min(a, b))
 		if a > b {
 			out[n] = k.p.offDiag[index] + lanes.Ref(4*row+col)
@@ -109,7 +113,7 @@ func (p *plan) assemble(b *lanes.Builder) {
 		b.Copy(c.negative, zero)
 		p.assembleUnits(b, sigma)
 		row := func(unit int) int {
-			if unit < p.ng {
+			if p.active(unit) {
 				return rowActive
 			}
 			return rowReactive
@@ -128,12 +132,7 @@ func (p *plan) assemble(b *lanes.Builder) {
 		for _, t := range p.ties {
 			lead, follow := p.unitBus[t.lead:t.lead+1], p.unitBus[t.follow:t.follow+1]
 			coupling := b.Mul(p.constant(t.ratio), c.iu[t.lead:t.lead+1])
-			var d lanes.Col
-			if lead[0] == follow[0] {
-				d = k.diagonal(follow, row(t.follow), row(t.lead))
-			} else {
-				d = k.offDiagonal(follow, lead, row(t.follow), row(t.lead))
-			}
+			d := k.entry(follow, lead, row(t.follow), row(t.lead))
 			b.SetSub(d, d, coupling)
 			d = k.diagonal(follow, row(t.follow), row(t.follow))
 			b.SetFNMA(d, p.constant(t.ratio), coupling, d)
@@ -148,12 +147,13 @@ func (p *plan) assemble(b *lanes.Builder) {
 				for _, d := range []lanes.Col{k.diagonal(from, rowAngle, rowAngle), k.diagonal(to, rowAngle, rowAngle)} {
 					b.SetAdd(d, d, s)
 				}
-				d := k.offDiagonal(from, to, rowAngle, rowAngle)
+				d := k.entry(from, to, rowAngle, rowAngle)
 				b.SetSub(d, d, s)
 			}
 		}
 		angle(p.angleLo, part(sigma, r.aLo))
 		angle(p.angleHi, part(sigma, r.aHi))
+		p.assembleRanges(b, k, part(sigma, r.vLo), part(sigma, r.vHi))
 	}
 	// The reference angles are given: their rows and columns become the identity's.
 	for _, ref := range p.net.References {
@@ -252,7 +252,7 @@ type row [3]lanes.Col
 func (p *plan) assembleBranches(b *lanes.Builder, k *blocks, rated, l []int, sigma lanes.Col) {
 	c, r := &p.cells, p.rows()
 	zero := p.constant(0)
-	from, to := pick(p.net.From, l), pick(p.net.To, l)
+	ends := p.buses(l)
 	iv, jv := p.ends(b, c.iv, l)
 	vf2, vt2 := p.ends(b, c.v, l)
 	vf2, vt2 = b.Add(vf2, vf2), b.Add(vt2, vt2)
@@ -326,44 +326,34 @@ func (p *plan) assembleBranches(b *lanes.Builder, k *blocks, rated, l []int, sig
 		for i := range h {
 			slice[i] = h[i][lo:hi]
 		}
-		p.addBranches(b, k, from[lo:hi], to[lo:hi], slice, [4]row{cut(jpf), cut(jqf), cut(jpt), cut(jqt)})
+		p.addBranches(b, k, ends.part(lo, hi), slice, [4]row{cut(jpf), cut(jqf), cut(jpt), cut(jqt)})
 	})
 }
 
 // addBranches adds the Hessians h and the Jacobians j of (Pf, Qf, Pt, Qt) of branches to the matrix.
-func (p *plan) addBranches(b *lanes.Builder, k *blocks, from, to []int, h [6]lanes.Col, j [4]row) {
+func (p *plan) addBranches(b *lanes.Builder, k *blocks, ends branchBuses, h [6]lanes.Col, j [4]row) {
 	plus := func(cell, x lanes.Col) { b.SetAdd(cell, cell, x) }
 	minus := func(cell, x lanes.Col) { b.SetSub(cell, cell, x) }
 	const θ, v, λp, λq = rowAngle, rowMagnitude, rowActive, rowReactive
-	plus(k.diagonal(from, θ, θ), h[0])
-	plus(k.diagonal(to, θ, θ), h[0])
-	minus(k.offDiagonal(from, to, θ, θ), h[0])
-	plus(k.diagonal(from, v, θ), h[1])
-	minus(k.offDiagonal(from, to, v, θ), h[1])
-	plus(k.diagonal(from, v, v), h[2])
-	plus(k.offDiagonal(from, to, θ, v), h[3])
-	minus(k.diagonal(to, v, θ), h[3])
-	plus(k.offDiagonal(from, to, v, v), h[4])
-	plus(k.diagonal(to, v, v), h[5])
-	for _, e := range []struct {
-		j      row
-		bus    []int
-		remote []int
-		row    int
-		column int // column of j that is the bus's own magnitude
-	}{{j[0], from, to, λp, 1}, {j[1], from, to, λq, 1}, {j[2], to, from, λp, 2}, {j[3], to, from, λq, 2}} {
-		ownAngle, otherAngle := plus, minus
-		if e.column == 2 {
-			ownAngle, otherAngle = minus, plus
-		}
-		ownAngle(k.diagonal(e.bus, e.row, θ), e.j[0])
-		otherAngle(k.offDiagonal(e.bus, e.remote, e.row, θ), e.j[0])
-		if e.row == λp {
-			plus(k.diagonal(e.bus, v, λp), e.j[e.column]) // the lower part of (λp, v)
-		} else {
-			plus(k.diagonal(e.bus, λq, v), e.j[e.column])
-		}
-		plus(k.offDiagonal(e.bus, e.remote, e.row, v), e.j[3-e.column])
+	angle, voltage, remote := ends.angle, ends.voltage, ends.remote
+	plus(k.entry(angle, angle, θ, θ), h[0])
+	plus(k.entry(remote, remote, θ, θ), h[0])
+	minus(k.entry(angle, remote, θ, θ), h[0])
+	plus(k.entry(voltage, angle, v, θ), h[1])
+	minus(k.entry(voltage, remote, v, θ), h[1])
+	plus(k.entry(voltage, voltage, v, v), h[2])
+	plus(k.entry(angle, remote, θ, v), h[3])
+	minus(k.entry(remote, remote, v, θ), h[3])
+	plus(k.entry(voltage, remote, v, v), h[4])
+	plus(k.entry(remote, remote, v, v), h[5])
+	for i, balance := range []struct {
+		bus []int
+		row int
+	}{{angle, λp}, {voltage, λq}, {remote, λp}, {remote, λq}} {
+		plus(k.entry(balance.bus, angle, balance.row, θ), j[i][0])
+		minus(k.entry(balance.bus, remote, balance.row, θ), j[i][0])
+		plus(k.entry(balance.bus, voltage, balance.row, v), j[i][1])
+		plus(k.entry(balance.bus, remote, balance.row, v), j[i][2])
 	}
 }
 

@@ -2,6 +2,7 @@ package acopf
 
 import (
 	"math"
+	"slices"
 
 	"github.com/gpc-engine/gpc/grid/internal/multifrontal"
 )
@@ -35,8 +36,8 @@ func (w *worker) startIsStiff(l int) bool {
 	}
 	rated := 0
 	for k := range p.nl {
-		f, t := m.Get(p.v[p.net.From[k]], l), m.Get(p.v[p.net.To[k]], l)
-		sin, cos := math.Sincos(p.startAngles[p.net.From[k]] - p.startAngles[p.net.To[k]])
+		f, t := m.Get(p.v[p.voltageFrom[k]], l), m.Get(p.v[p.net.To[k]], l)
+		sin, cos := math.Sincos(p.startAngles[p.angleFrom[k]] - p.startAngles[p.net.To[k]])
 		active := f * (m.Get(p.gff[k], l)*f + (m.Get(p.gft[k], l)*cos+m.Get(p.bft[k], l)*sin)*t)
 		reactive := f * (m.Get(p.bff[k], l)*f + (m.Get(p.bft[k], l)*cos-m.Get(p.gft[k], l)*sin)*t)
 		s := math.Hypot(active, reactive)
@@ -80,12 +81,18 @@ func (w *worker) level(l int) {
 		angle[k] = midpointWeight / 10.0
 		th[k] = midpointWeight / 10.0 * p.startAngles[i]
 	}
+	quotient, shift := slices.Repeat([]float64{1}, p.nl), make([]float64, p.nl)
+	for _, y := range p.variables {
+		if q, angle := y.place(y.start); y.Kind != Susceptance {
+			quotient[y.Index], shift[y.Index] = quotient[y.Index]/q, shift[y.Index]+angle
+		}
+	}
 	for k := range p.nl {
 		gft, bft := m.Get(p.gft[k], l), m.Get(p.bft[k], l)
 		gtf, btf := m.Get(p.gtf[k], l), m.Get(p.btf[k], l)
 		y := math.Hypot(gft, bft)
 		f, t := p.order.Position[p.net.From[k]], p.order.Position[p.net.To[k]]
-		ratio := math.Sqrt(math.Hypot(m.Get(p.gtt[k], l), m.Get(p.btt[k], l)) / math.Hypot(m.Get(p.gff[k], l), m.Get(p.bff[k], l)))
+		ratio := math.Sqrt(math.Hypot(m.Get(p.gtt[k], l), m.Get(p.btt[k], l))/math.Hypot(m.Get(p.gff[k], l), m.Get(p.bff[k], l))) * quotient[k]
 		if f == t || y == 0 || notFinite(ratio) {
 			continue
 		}
@@ -94,7 +101,7 @@ func (w *worker) level(l int) {
 		magnitude[f] += y
 		magnitude[t] += float64(y * ratio * ratio)
 		magnitude[e] -= float64(y * ratio)
-		turn := math.Atan2(bft*gtf-gft*btf, gft*gtf+bft*btf) / 2
+		turn := math.Atan2(bft*gtf-gft*btf, gft*gtf+bft*btf)/2 + shift[k]
 		angle[f], angle[t] = angle[f]+y, angle[t]+y
 		angle[e] -= y
 		th[f], th[t] = th[f]+float64(y*turn), th[t]-float64(y*turn)

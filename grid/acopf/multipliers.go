@@ -1,5 +1,7 @@
 package acopf
 
+import "slices"
+
 // LimitMultipliers are the multipliers of an optimum's limits: the decrease of the objective for each unit by which
 // the limit widens, per pu and rad. All are nonnegative; 0 where there is no such limit. Where a lower and an upper
 // limit of the network are equal, one of the two has the difference and the other is 0.
@@ -27,10 +29,10 @@ func (s *Solver) LimitMultipliers(pr *Problem, r *Result) LimitMultipliers {
 	}
 	lo, hi := spread(2*p.ng, p.bounded[0], z(rows.uLo)), spread(2*p.ng, p.bounded[1], z(rows.uHi))
 	m := LimitMultipliers{
-		VMin: spread(p.nb, indices(p.nb), z(rows.vLo)), VMax: spread(p.nb, indices(p.nb), z(rows.vHi)),
+		VMin: slices.Clone(z(rows.vLo)[:p.inner]), VMax: slices.Clone(z(rows.vHi)[:p.inner]),
 		PMin: lo[:p.ng], PMax: hi[:p.ng], QMin: lo[p.ng:], QMax: hi[p.ng:],
 		SFrom: spread(p.nl, p.rated, z(rows.sf)), STo: spread(p.nl, p.rated, z(rows.st)),
-		AngMin: spread(p.nl, p.angleLo, z(rows.aLo)), AngMax: spread(p.nl, p.angleHi, z(rows.aHi)),
+		AngMin: spread(len(p.net.From), p.angleLo, z(rows.aLo))[:p.nl], AngMax: spread(len(p.net.From), p.angleHi, z(rows.aHi))[:p.nl],
 	}
 	for _, l := range p.rated {
 		twice := 2 * (s.net.Rate[l] - pr.Tightening.S)

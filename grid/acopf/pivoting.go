@@ -61,6 +61,9 @@ func (p *plan) newPivoting() *pivoting {
 		for a := range p.condensed {
 			l := branchOf(a)
 			k := min(p.order.Position[p.net.From[l]], p.order.Position[p.net.To[l]])
+			if row := r.sf[0] + a; row < r.aLo[0] {
+				k = min(p.order.Position[p.angleFrom[l]], p.order.Position[p.voltageFrom[l]], p.order.Position[p.net.To[l]])
+			}
 			limits[k] = append(limits[k], a)
 		}
 		out.limits = make([]uncondensedLimit, len(p.condensed))
@@ -115,9 +118,9 @@ func (p *plan) newPivoting() *pivoting {
 		}
 		switch {
 		case a < 2*nr:
-			angle(from, p.qth[a], 1)
+			angle(p.angleFrom[l], p.qth[a], 1)
 			angle(to, p.qth[a], -1)
-			entry(v.variable, variable(from, rowMagnitude), p.qvi[a], 1)
+			entry(v.variable, variable(p.voltageFrom[l], rowMagnitude), p.qvi[a], 1)
 			entry(v.variable, variable(to, rowMagnitude), p.qvj[a], 1)
 		case r.sf[0]+a < r.aHi[0]:
 			angle(from, p.constant(1)[0], -1)

@@ -27,10 +27,15 @@ const unbounded = 1e8
 // and the programs that work on the cells. A unit is one power of one
 // generator: its P for the first gens of them, its Q for the others.
 type plan struct {
-	net           *network.Network
+	net           *network.Network // with the inner buses
+	neutral       *network.Network // without them; settings that vary are not in its admittances
+	variables     []variable
+	inner         int       // the first inner bus
+	angleFrom     []int     // branches: the bus at the from end whose angle and active power they have
+	voltageFrom   []int     // whose magnitude and reactive power
 	startAngles   []float64 // of a flat start
 	nb, ng, nl    int
-	unitBus       []int  // units
+	unitBus       []int  // units, those of transfers to inner buses last
 	hasGenerator  []bool // buses
 	order         elimination.Order
 	pairs         [][2]int // of places that a branch joins, the later one first, ascending by the earlier one
@@ -192,11 +197,15 @@ func newPlan(net *network.Network, opt Options) (*plan, error) {
 		}
 	}
 	p.unitBus = append(slices.Clone(net.GenBus), net.GenBus...)
+	if err := p.addRanges(opt); err != nil {
+		return nil, err
+	}
+	net = p.net
 	p.hasGenerator = make([]bool, p.nb)
 	for _, bus := range net.GenBus {
 		p.hasGenerator[bus] = true
 	}
-	for l := range p.nl {
+	for l := range net.From {
 		if r := net.Rate[l]; !math.IsInf(r, 1) {
 			p.rated = append(p.rated, l)
 		}
@@ -207,11 +216,7 @@ func newPlan(net *network.Network, opt Options) (*plan, error) {
 			p.angleHi = append(p.angleHi, l)
 		}
 	}
-	edges := net.Edges()
-	for _, t := range p.ties {
-		edges = append(edges, [2]int{p.unitBus[t.lead], p.unitBus[t.follow]})
-	}
-	p.order = elimination.MinimumDegree(p.nb, edges, net.References)
+	p.order = elimination.MinimumDegree(p.nb, p.adjacent(), net.References)
 	for i := range 2 * p.ng {
 		lo, hi := p.unitLimits(i)
 		if p.follows[i] {
@@ -250,8 +255,11 @@ func newPlan(net *network.Network, opt Options) (*plan, error) {
 
 // unitLimits are the network's limits of a unit, pu.
 func (p *plan) unitLimits(i int) (lo, hi float64) {
-	if i < p.ng {
+	switch {
+	case i < p.ng:
 		return p.net.PMin[i], p.net.PMax[i]
+	case i >= 2*p.ng:
+		return math.Inf(-1), math.Inf(1)
 	}
 	return p.net.QMin[i-p.ng], p.net.QMax[i-p.ng]
 }
@@ -261,7 +269,7 @@ func (p *plan) unitCost(i int) (network.Cost, bool) {
 	if i < p.ng {
 		return p.net.Cost[i], true
 	}
-	if p.net.ReactiveCost == nil {
+	if p.net.ReactiveCost == nil || i >= 2*p.ng {
 		return network.Cost{}, false
 	}
 	return p.net.ReactiveCost[i-p.ng], true
@@ -279,7 +287,7 @@ func (p *plan) constant(v float64) lanes.Col {
 
 func (p *plan) allocate() {
 	n := p.layout.New
-	units, m, nr := 2*p.ng, p.rows().n, len(p.rated)
+	units, m, nr := len(p.unitBus), p.rows().n, len(p.rated)
 	p.layout.Reserve(36*p.nb + (13+p.degree)*units + 12*m + 12*nr + 18*p.nl)
 	col := func(size int, cols ...*lanes.Col) {
 		for _, c := range cols {
@@ -328,19 +336,13 @@ func (p *plan) allocate() {
 	blocks(p.fill[p.nb], &c.fw, &c.fl)
 }
 
-// adjacentPairs lists the pairs of places in the elimination order that a branch or a tie connects.
+// adjacentPairs lists the pairs of places in the elimination order that have a block.
 func (p *plan) adjacentPairs() [][2]int {
 	var out [][2]int
-	join := func(a, b int) {
-		if i, j := p.order.Position[a], p.order.Position[b]; i != j {
+	for _, e := range p.adjacent() {
+		if i, j := p.order.Position[e[0]], p.order.Position[e[1]]; i != j {
 			out = append(out, [2]int{max(i, j), min(i, j)})
 		}
-	}
-	for l := range p.nl {
-		join(p.net.From[l], p.net.To[l])
-	}
-	for _, t := range p.ties {
-		join(p.unitBus[t.lead], p.unitBus[t.follow])
 	}
 	slices.SortFunc(out, byEarlier)
 	return slices.Compact(out)

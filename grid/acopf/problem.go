@@ -172,6 +172,7 @@ type Result struct {
 	// differences lower and upper; segments of piecewise linear costs; sides of capability curves.
 	Multipliers   []float64
 	KKT           KKT
+	Settings      []float64 // of Options.Ranges
 	objective     Objective // of the problem
 	restoring     bool      // it ended in the feasibility phase
 	elasticSlacks []float64 // of each soft limit
@@ -215,6 +216,8 @@ type Options struct {
 	// CurrentLimits takes a branch's rating as one of |I| at 1 pu instead of |S|: |S| ≤ rate·|V| at both ends. It
 	// excludes the thermal objective J₁.
 	CurrentLimits bool
+	// Ranges are settings that are variables: taps, phase shifts, shunts. They exclude CurrentLimits.
+	Ranges []Range
 	// Dispatchable says which units with PMin < 0 = PMax keep a constant power factor.
 	Dispatchable network.Dispatchable
 	// Trace, if not nil, is called with every iterate of every problem, from the goroutines that

@@ -55,6 +55,7 @@ type Relaxation struct {
 	Cost       float64   // Σ penalty × amount
 	Vm, Va     []float64 // one a bus, pu and rad
 	Pg, Qg     []float64 // one a generator, pu
+	Settings   []float64 // of Options.Ranges
 	// MissingP and MissingQ are the missing power of each bus, pu: load to shed, or, below zero, surplus.
 	MissingP, MissingQ     []float64
 	VMin, VMax             []float64 // buses, pu
@@ -90,7 +91,7 @@ func Relax(ctx context.Context, net *network.Network, pd, qd []float64, opt Opti
 		return nil, fmt.Errorf("acopf: limits of currents cannot be relaxed")
 	}
 	opt.soft = true
-	s, err := New(withSlackUnits(net, prices.Balance), opt)
+	s, err := New(withSlackUnits(net, prices.Balance, opt.Ranges), opt)
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +100,7 @@ func Relax(ctx context.Context, net *network.Network, pd, qd []float64, opt Opti
 	solved := false // a round has ended at an optimum
 	_, err = s.solveRounds(ctx, Problem{Pd: pd, Qd: qd}, limits, out, func(r *Result) bool {
 		next := *out
-		next.measure(net, r, prices.Balance, limits)
+		next.measure(Settled(net, opt.Ranges, r.Settings), r, prices.Balance, limits)
 		improved := !solved || next.Cost < out.Cost*(1-sameCost)
 		if !solved || next.Cost <= out.Cost {
 			*out = next
@@ -115,7 +116,7 @@ func Relax(ctx context.Context, net *network.Network, pd, qd []float64, opt Opti
 
 // solveRounds solves with the limits at these prices until those of |S|² settle or goOn declines, and returns the last result.
 func (s *Solver) solveRounds(ctx context.Context, pr Problem, prices *LimitMultipliers, x *Relaxation, goOn func(r *Result) bool) (r *Result, err error) {
-	for i, follows := range s.plan.follows {
+	for i, follows := range s.plan.follows[:2*s.plan.ng] {
 		if g := i % s.plan.ng; follows { // its limits are those of the lead
 			kind := [][]float64{prices.PMin, prices.PMax, prices.QMin, prices.QMax}[2*(i/s.plan.ng):]
 			kind[0][g], kind[1][g] = 0, 0
@@ -143,7 +144,7 @@ func (s *Solver) solveRounds(ctx context.Context, pr Problem, prices *LimitMulti
 // withSlackUnits returns the network without costs of generation and with one more unit at every bus. Its P and Q
 // are free and cost price × their absolute value. Ratings out of reach are dropped: their squares would drown the
 // other limits in rounding.
-func withSlackUnits(net *network.Network, price float64) *network.Network {
+func withSlackUnits(net *network.Network, price float64, ranges []Range) *network.Network {
 	n := *net
 	free := network.Cost{Power: []float64{-1, 0, 1}, Value: []float64{price, 0, price}}
 	n.GenBus, n.GenRow = slices.Clone(net.GenBus), slices.Clone(net.GenRow)
@@ -161,7 +162,7 @@ func withSlackUnits(net *network.Network, price float64) *network.Network {
 	n.ReactiveCost = n.Cost
 	n.Rate = slices.Clone(net.Rate)
 	for l, rate := range net.Rate {
-		if rate > net.Reach(l) {
+		if rate > net.Reach(l) && !slices.ContainsFunc(ranges, func(r Range) bool { return r.Kind == Ratio && r.Index == l }) {
 			n.Rate[l] = math.Inf(1)
 		}
 	}
@@ -171,10 +172,16 @@ func withSlackUnits(net *network.Network, price float64) *network.Network {
 // limitPenalties are the penalties of the soft limits, those of |S|² for the first round.
 func (p *plan) limitPenalties(prices *LimitMultipliers) []float64 {
 	r := p.rows()
-	out := make([]float64, p.soft)
+	largest := 0.0
+	for _, list := range prices.lists(p.neutral) {
+		largest = max(largest, slices.Max(append(*list.values, 0)))
+	}
+	out := slices.Repeat([]float64{hardPrice * largest}, p.soft) // that of ranges of settings
 	fill := func(interval [2]int, elements []int, price []float64) {
 		for k, i := range elements {
-			out[interval[0]+k] = price[i]
+			if i < len(price) {
+				out[interval[0]+k] = price[i]
+			}
 		}
 	}
 	fill(r.vLo, indices(p.nb), prices.VMin)
@@ -212,6 +219,7 @@ func (x *Relaxation) measure(net *network.Network, r *Result, balance float64, p
 	x.Cost = 0
 	x.Vm, x.Va = r.Vm, r.Va
 	x.Pg, x.Qg = r.Pg[:ng], r.Qg[:ng]
+	x.Settings = r.Settings
 	amounts := func(price []float64, amount func(i int) float64) []float64 {
 		out := make([]float64, len(price))
 		for i := range out {

@@ -62,13 +62,13 @@ func SolveSoft(ctx context.Context, net *network.Network, pd, qd []float64, opt 
 	if r.Status != Optimal {
 		// The end of a problem whose hard limits have to give has a gap that their price makes wide.
 		if len(r.Vm) > 0 && r.KKT.Mismatch < minRelaxation {
-			if out.measure(net, r, 0, prices); soft.hardExcess(out) > minHardExcess {
+			if out.measure(Settled(net, opt.Ranges, r.Settings), r, 0, prices); soft.hardExcess(out) > minHardExcess {
 				r.Status = Infeasible
 			}
 		}
 		return &SoftResult{*r, nil, *out}, nil
 	}
-	out.measure(net, r, 0, prices)
+	out.measure(Settled(net, opt.Ranges, r.Settings), r, 0, prices)
 	r.Iterations, r.Objective = out.Iterations, out.Cost
 	r.J[2] = 0 // of units alone
 	for g, cost := range net.Cost {

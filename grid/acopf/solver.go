@@ -170,7 +170,7 @@ func (s *Solver) check(pr *Problem) error {
 		n    int
 		kind string
 	}{
-		{"Pd", pr.Pd, s.plan.nb, "buses"}, {"Qd", pr.Qd, s.plan.nb, "buses"},
+		{"Pd", pr.Pd, s.plan.inner, "buses"}, {"Qd", pr.Qd, s.plan.inner, "buses"},
 		{"BranchFactors", pr.BranchFactors, s.plan.nl, "branches"},
 		{"Previous", pr.Previous, s.plan.ng, "generators"}, {"Ramp", pr.Ramp, s.plan.ng, "generators"},
 	}
@@ -206,9 +206,9 @@ func (s *Solver) check(pr *Problem) error {
 		if st.Status != Optimal && (st.Status != NotSolved || st.Multipliers != nil) {
 			return fmt.Errorf("start is %v: want an optimal result, or one not solved and without multipliers", st.Status)
 		}
-		if len(st.Vm) != s.plan.nb || len(st.Pg) != s.plan.ng || st.Multipliers != nil && len(st.Multipliers) != len(s.plan.s) {
+		if len(st.Vm) != s.plan.inner || len(st.Pg) != s.plan.ng || st.Multipliers != nil && len(st.Multipliers) != len(s.plan.s) {
 			return fmt.Errorf("start belongs to another network: %d buses, %d generators, %d limits, want %d, %d, %d",
-				len(st.Vm), len(st.Pg), len(st.Multipliers), s.plan.nb, s.plan.ng, len(s.plan.s))
+				len(st.Vm), len(st.Pg), len(st.Multipliers), s.plan.inner, s.plan.ng, len(s.plan.s))
 		}
 	}
 	for _, out := range []struct {

@@ -96,6 +96,12 @@ func (p *plan) expand(b *lanes.Builder) {
 	}
 	b.SetSub(part(c.ds, r.vLo), dv, part(c.r, r.vLo))
 	b.SetSub(part(c.ds, r.vHi), b.Sub(zero, dv), part(c.r, r.vHi))
+	for _, y := range p.variables {
+		outer, inner := dv[y.outer:y.outer+1], [2]int{y.inner, y.inner + 1}
+		low, high := part(part(c.ds, r.vLo), inner), part(part(c.ds, r.vHi), inner)
+		b.SetFNMA(low, part(c.vLo, inner), outer, low)
+		b.SetFMA(high, part(c.vHi, inner), outer, high)
+	}
 	b.SetSub(part(c.ds, r.uLo), c.du.At(p.bounded[0]), part(c.r, r.uLo))
 	{
 		b.SetSub(part(c.ds, r.uHi), b.Sub(zero, c.du.At(p.bounded[1])), part(c.r, r.uHi))
@@ -103,7 +109,7 @@ func (p *plan) expand(b *lanes.Builder) {
 	nr := len(p.rated)
 	groups(indices(nr), func(k []int) {
 		l := pick(p.rated, k)
-		difference := b.Sub(dth.At(pick(p.net.From, l)), dth.At(pick(p.net.To, l)))
+		difference := b.Sub(dth.At(pick(p.angleFrom, l)), dth.At(pick(p.net.To, l)))
 		from, to := p.ends(b, dv, l)
 		for end, interval := range [][2]int{r.sf, r.st} {
 			q := func(col lanes.Col) lanes.Col { return col[end*nr : (end+1)*nr].At(k) }

@@ -197,7 +197,7 @@ func (w *worker) load(l int) bool {
 	y := &net.Admittance
 	if pr.BranchFactors != nil || len(pr.Out.Branches) > 0 {
 		y = w.adm
-		if err := net.ScaleBranches(pr.BranchFactors, y); err != nil {
+		if err := p.neutral.ScaleBranches(pr.BranchFactors, y); err != nil {
 			panic(err) // checked by Solve
 		}
 		for _, b := range pr.Out.Branches {
@@ -219,7 +219,10 @@ func (w *worker) load(l int) bool {
 	}
 	for i := range p.nb {
 		eta := t.VLoad
-		if p.hasGenerator[i] {
+		switch {
+		case i >= p.inner:
+			eta = 0
+		case p.hasGenerator[i]:
 			eta = t.VGen
 		}
 		box(p.vLo[i], p.vHi[i], net.VMin[i]+eta, net.VMax[i]-eta)
@@ -234,7 +237,7 @@ func (w *worker) load(l int) bool {
 		if i < p.ng && pr.Previous != nil {
 			lo, hi = max(lo, pr.Previous[i]-pr.Ramp[i]), min(hi, pr.Previous[i]+pr.Ramp[i])
 		}
-		if slices.Contains(pr.Out.Units, i%p.ng) {
+		if i < 2*p.ng && slices.Contains(pr.Out.Units, i%p.ng) {
 			lo, hi = 0, 0
 		}
 		if lo > hi {
@@ -254,14 +257,20 @@ func (w *worker) load(l int) bool {
 		}
 		m.Set(p.rate2[i], l, r*r)
 	}
+	angle := func(branch int) float64 {
+		if branch >= p.nl { // of a phase shift
+			return 0
+		}
+		return t.Angle
+	}
 	for i, b := range p.angleLo {
-		m.Set(p.aLo[i], l, net.AngMin[b]+t.Angle)
+		m.Set(p.aLo[i], l, net.AngMin[b]+angle(b))
 		if slices.Contains(pr.Out.Branches, b) {
 			m.Set(p.aLo[i], l, -wideAngle)
 		}
 	}
 	for i, b := range p.angleHi {
-		m.Set(p.aHi[i], l, net.AngMax[b]-t.Angle)
+		m.Set(p.aHi[i], l, net.AngMax[b]-angle(b))
 		if slices.Contains(pr.Out.Branches, b) {
 			m.Set(p.aHi[i], l, wideAngle)
 		}
@@ -349,6 +358,7 @@ func (w *worker) startPoint(l int) {
 		for i := range p.unitBus {
 			m.Set(p.u[i], l, w.midpoint(l, i))
 		}
+		w.startSettings(l)
 		if w.lane[l].levelled = w.startIsStiff(l); w.lane[l].levelled {
 			w.level(l)
 		}
@@ -368,6 +378,7 @@ func (w *worker) startPoint(l int) {
 	for _, ref := range net.References {
 		m.Set(p.th[ref], l, net.Va0[ref])
 	}
+	w.startSettings(l)
 	for k := range p.linear {
 		m.Set(p.y[k], l, math.Inf(-1))
 	}
@@ -390,13 +401,17 @@ func (w *worker) initialiseSlacks(l int) {
 		slack, barrier, ln.prediction = w.warmStart(l)
 	}
 	for i := range p.nb {
-		lp, lq := 0.0, 0.0
+		lp, lq, bus := 0.0, 0.0, i
+		if i >= p.inner {
+			bus = p.variables[i-p.inner].outer
+		}
 		if ln.warmMultipliers {
-			lp, lq = ln.job.problem.Start.LambdaP[i]*ln.scale, ln.job.problem.Start.LambdaQ[i]*ln.scale
+			lp, lq = ln.job.problem.Start.LambdaP[bus]*ln.scale, ln.job.problem.Start.LambdaQ[bus]*ln.scale
 		}
 		m.Set(p.lp[i], l, lp)
 		m.Set(p.lq[i], l, lq)
 	}
+	w.startTransfers(l)
 	flows, steep := p.rows().sf[0], !ln.warmMultipliers && ln.levelled && p.soft == 0
 	for i := range p.s {
 		limitSlack := slack

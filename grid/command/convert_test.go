@@ -18,7 +18,7 @@ func TestConvert(t *testing.T) {
 		t.Fatalf("exit code %d: %s%s", code, first, log)
 	}
 	buses := string(require.Get(os.ReadFile(filepath.Join(solved, "bus.csv")))(t))
-	if !strings.HasPrefix(buses, "bus,type,vm_pu,va_deg,pd_mw,qd_mvar,vmin_pu,vmax_pu,name\n1,3,1.04,0,0,0,0.95,1.05,GEN 1\n") {
+	if !strings.HasPrefix(buses, "bus,type,vm_pu,va_deg,pd_mw,qd_mvar,vmin_pu,vmax_pu,bs_mvar,name\n1,3,1.04,0,0,0,0.95,1.05,0,GEN 1\n") {
 		t.Errorf("tables of the solution: %s", buses)
 	}
 	if code, out, log := run("pf", "convert", raw, "--out", converted, "--csv", folder); code != 0 || out != "wscc9: 9 buses, 3 units, 10 branches\n" {

@@ -115,11 +115,9 @@ Exit code 1 says that no optimum was found.`,
 			if err != nil {
 				return gpc.BadInput(err)
 			}
-			out := &optimalFlow{Case: n.Name, Bus: []results.OptimalBus{}, Dispatch: results.NoDispatch, J: []float64{}, Binding: []results.Binding{}, SetupMS: float64(time.Since(start)) / 1e6}
 			pd, _ := n.Loads(scale)
-			for _, p := range pd {
-				out.LoadMW += p * n.BaseMVA
-			}
+			out := newOptimalFlow(n, pd)
+			out.SetupMS = float64(time.Since(start)) / 1e6
 			start = time.Now()
 			r, m, err := s.Solve(cmd.Context(), pd)
 			if err != nil {

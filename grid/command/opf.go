@@ -43,9 +43,14 @@ type optimalFlow struct {
 	LossMW     *float64             `json:"loss_mw"`           // of all branches
 	Bus        []results.OptimalBus `json:"bus"`
 	results.Dispatch
-	Binding    []results.Binding        `json:"binding"`        // those with a part in the optimum, the largest multiplier first
-	Soft       []results.Broken         `json:"soft,omitempty"` // limits that give at their price, with `--soft`
+	Controls   []results.Control        `json:"controls,omitempty"`             // with their settings, with `--controls`
+	Continuous *float64                 `json:"continuous_objective,omitempty"` // before settings in steps were rounded
+	Binding    []results.Binding        `json:"binding"`                        // those with a part in the optimum, the largest multiplier first
+	Soft       []results.Broken         `json:"soft,omitempty"`                 // limits that give at their price, with `--soft`
 	Relaxation *results.LeastRelaxation `json:"why,omitempty"`
+
+	settings []float64 // of the controls
+	point    results.Point
 }
 
 // optimalFlowKKT are MATPOWER's four conditions; see acopf.KKT.
@@ -131,7 +136,7 @@ func (y *optimalFlags) read(ctx context.Context, a *cli.App, argument string) (*
 func OptimalFlow(a *cli.App) *cobra.Command {
 	y := newOptimalFlags()
 	var weights []float64
-	explained, soft := true, map[string]string{}
+	explained, soft, controls := true, map[string]string{}, ""
 	var files outputs
 	cmd := &cobra.Command{
 		Use:     "opf FILE.m",
@@ -151,6 +156,9 @@ and cost. Each is scaled by its range over the three separate optima.
 
 --soft lets limits give at a price, as MATPOWER's softlims: --soft rating=1000,voltage=1e5.
 One limit has a price of its own by its bus or row, vmin:7=2e5, or none: rating:3=inf.
+
+--controls makes ratios, phase shifts and shunts variables within their ranges. Those
+in steps are then rounded to the next one, and the rest is solved again.
 
 Without an optimum, gpc prints the least relaxation that has one: by how much each
 bus, generator and branch would have to exceed its limit. --why=false skips it.
@@ -178,15 +186,37 @@ Exit code 1 says that no optimum was found.`,
 			if err != nil {
 				return err
 			}
-			var result *optimalFlow
-			var solved *matpower.Case
-			if len(soft) > 0 {
-				result, solved, err = runSoftFlow(cmd.Context(), c, n, y.opt, soft, y.scale)
-			} else {
-				result, solved, err = runOptimalFlow(cmd, c, n, y.opt, objective, y.scale, y.starts)
-			}
+			list, err := readControls(n, controls)
 			if err != nil {
 				return err
+			}
+			y.opt.Ranges = results.Ranges(list)
+			solve := func() (*optimalFlow, *matpower.Case, error) {
+				if len(soft) > 0 {
+					return runSoftFlow(cmd.Context(), c, n, y.opt, soft, y.scale)
+				}
+				return runOptimalFlow(cmd, c, n, y.opt, objective, y.scale, y.starts)
+			}
+			result, solved, err := solve()
+			if err != nil {
+				return err
+			}
+			if solved != nil {
+				if ranges, discrete := results.Rounded(list, y.opt.Ranges, result.settings); discrete {
+					continuous := result.Objective
+					y.opt.Ranges = ranges
+					if result, solved, err = solve(); err != nil {
+						return err
+					}
+					if result.Continuous = continuous; solved == nil {
+						result.Reason = "with settings rounded to their steps: " + result.Reason
+					}
+				}
+			}
+			if solved != nil {
+				results.Settle(list, result.settings, result.point)
+				results.Put(solved, n, list)
+				result.Controls = list
 			}
 			switch {
 			case solved != nil:
@@ -206,6 +236,7 @@ Exit code 1 says that no optimum was found.`,
 	f.Float64SliceVar(&weights, "weights", nil, "`weights` of thermal penalty, voltage penalty and cost, which sum to 1 (default: the cost alone)")
 	f.BoolVar(&explained, "why", true, "without an optimum, look for the least relaxation of the limits")
 	f.StringToStringVar(&soft, "soft", nil, "limits that may give at a price: rating=`$/MVAh`, voltage=$/h per pu (or vmin, vmax), angle=$/h per degree (angmin, angmax), generation=$/MWh (pmin, pmax, qmin, qmax), or one of these with a number, rating:3; the others stay hard")
+	f.StringVar(&controls, "controls", "", "`FILE` of transformers, phase shifters and shunts whose settings are variables, in lines such as \"tap 8 0.9 1.1 16\": row, range and steps; \"shift 4 -30 30\" in degrees, \"shunt 9 0 40\" in MVAr, or those of pf --controls, whose bands count as none here. \"file\" takes those of a PSS/E file")
 	files.flags(f)
 	y.ruleFlag(f)
 	y.scaleFlag(f)
@@ -220,6 +251,15 @@ Exit code 1 says that no optimum was found.`,
 	return cmd
 }
 
+// newOptimalFlow is the output without an optimum at active loads, pu.
+func newOptimalFlow(n *network.Network, pd []float64) *optimalFlow {
+	out := &optimalFlow{Case: n.Name, Bus: []results.OptimalBus{}, Dispatch: results.NoDispatch, J: []float64{}, Binding: []results.Binding{}}
+	for _, p := range pd {
+		out.LoadMW += p * n.BaseMVA
+	}
+	return out
+}
+
 // runOptimalFlow solves, and returns the solution in the file's units and as a case, which is nil without an
 // optimum.
 func runOptimalFlow(cmd *cobra.Command, c *matpower.Case, n *network.Network, opt acopf.Options, objective acopf.Objective, scale float64, starts int) (*optimalFlow, *matpower.Case, error) {
@@ -228,12 +268,9 @@ func runOptimalFlow(cmd *cobra.Command, c *matpower.Case, n *network.Network, op
 	if err != nil {
 		return nil, nil, gpc.BadInput(err)
 	}
-	out := &optimalFlow{Case: n.Name, Bus: []results.OptimalBus{}, Dispatch: results.NoDispatch, J: []float64{}, Binding: []results.Binding{}}
 	var pr acopf.Problem
 	pr.Pd, pr.Qd = n.Loads(scale)
-	for _, p := range pr.Pd {
-		out.LoadMW += p * n.BaseMVA
-	}
+	out := newOptimalFlow(n, pr.Pd)
 	out.SetupMS = float64(time.Since(start)) / 1e6
 	if !objective.FileCost() {
 		ideal, nadir, err := s.PayoffTable(cmd.Context(), pr)
@@ -263,7 +300,7 @@ func runOptimalFlow(cmd *cobra.Command, c *matpower.Case, n *network.Network, op
 		return out, nil, nil
 	}
 	multipliers := s.LimitMultipliers(&pr, r)
-	return out, out.fill(c, n, results.NewPoint(n, r.Vm, r.Va, r.Pg, r.Qg), pr.Pd, pr.Qd, r, &multipliers, scale), nil
+	return out, out.fill(c, n, results.NewPoint(acopf.Settled(n, opt.Ranges, r.Settings), r.Vm, r.Va, r.Pg, r.Qg), pr.Pd, pr.Qd, r, &multipliers, scale), nil
 }
 
 // runSoftFlow solves with soft limits at the prices of words.
@@ -286,24 +323,23 @@ func runSoftFlow(ctx context.Context, c *matpower.Case, n *network.Network, opt 
 	if err != nil {
 		return nil, nil, gpc.BadInput(err)
 	}
-	out := &optimalFlow{Case: n.Name, Status: r.Status.String(), Reason: r.Reason(), Iterations: r.Iterations, WallMS: float64(time.Since(start)) / 1e6,
-		Bus: []results.OptimalBus{}, Dispatch: results.NoDispatch, J: []float64{}, Binding: []results.Binding{}}
-	for _, p := range pd {
-		out.LoadMW += p * n.BaseMVA
-	}
+	out := newOptimalFlow(n, pd)
+	out.Status, out.Reason, out.Iterations, out.WallMS = r.Status.String(), r.Reason(), r.Iterations, float64(time.Since(start))/1e6
 	if r.Limits == nil {
 		if r.Status == acopf.Infeasible {
 			out.Reason = "no dispatch keeps the balances and the limits that are not soft"
 		}
 		return out, nil, nil
 	}
-	solved := out.fill(c, n, results.NewPoint(n, r.Vm, r.Va, r.Pg, r.Qg), pd, qd, &r.Result, r.Limits, scale)
-	out.Soft = results.Relaxed(n, &r.Gives)
+	settled := acopf.Settled(n, opt.Ranges, r.Settings)
+	solved := out.fill(c, n, results.NewPoint(settled, r.Vm, r.Va, r.Pg, r.Qg), pd, qd, &r.Result, r.Limits, scale)
+	out.Soft = results.Relaxed(settled, &r.Gives)
 	return out, solved, nil
 }
 
 // fill writes an optimum at loads that are scale times the case's, and returns it as a case.
 func (y *optimalFlow) fill(c *matpower.Case, n *network.Network, p results.Point, pd, qd []float64, r *acopf.Result, m *acopf.LimitMultipliers, scale float64) *matpower.Case {
+	y.settings, y.point = r.Settings, p
 	y.Objective, y.Mismatch = &r.Objective, &r.KKT.Mismatch
 	y.Violation, y.J = &r.KKT.Violation, r.J[:]
 	y.KKT = &optimalFlowKKT{r.KKT.Feasibility, r.KKT.Gradient, r.KKT.Complementarity, r.KKT.Cost}
@@ -349,6 +385,10 @@ func (r *optimalFlow) print(w io.Writer) {
 		price = "objective/MWh"
 	}
 	printDispatch(w, &r.Dispatch, busTable(r.Bus, price))
+	printControls(w, r.Controls)
+	if r.Continuous != nil {
+		fmt.Fprintf(w, "objective %.4f before settings in steps were rounded\n", *r.Continuous)
+	}
 	if len(r.Soft) > 0 {
 		fmt.Fprintln(w)
 		printBroken(w, "soft limit that gives", r.Soft)

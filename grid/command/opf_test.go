@@ -3,6 +3,8 @@ package command
 import (
 	"encoding/json"
 	"math"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -208,5 +210,61 @@ func TestSoftLimits(t *testing.T) {
 	}
 	if code, out, _ := run("opf", "case9", "--scale", "3", "--soft", "rating=1000", "--why=false"); code != 1 || !strings.Contains(out, "not soft") {
 		t.Errorf("exit code %d: %s", code, out)
+	}
+}
+
+// --controls makes settings variables. Those in steps are rounded, the case of --out has them, and its optimum and power flow are
+// the same; a power flow refuses controls without a band.
+func TestControlsOfAnOptimum(t *testing.T) {
+	dir := t.TempDir()
+	controls, solved, tables := filepath.Join(dir, "controls"), filepath.Join(dir, "solved.m"), filepath.Join(dir, "tables")
+	if err := os.WriteFile(controls, []byte("tap 8 0.9 1.1 16\ntap 10 bus 6 1.05 1.055 0.9 1.1\nshift 9 -10 10\nshunt 9 0 40\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	code, out, log := run("opf", "case14", "--controls", controls, "--json", "--out", solved, "--csv", tables)
+	if code != 0 {
+		t.Fatal(log)
+	}
+	var y struct {
+		optimalFlowOutput
+		Controls []struct {
+			Setting, Value float64
+			Keeps          bool
+		}
+		Continuous float64 `json:"continuous_objective"`
+	}
+	if err := json.Unmarshal([]byte(out), &y); err != nil || len(y.Controls) != 4 {
+		t.Fatal(err, out)
+	}
+	if tap := y.Controls[0].Setting; math.Abs(tap-0.975) > 1e-12 || y.Controls[1].Keeps || math.Abs(y.Controls[1].Value-1.06) > 1e-6 || !y.Controls[3].Keeps {
+		t.Errorf("%+v", y.Controls)
+	}
+	if d := *y.Objective - y.Continuous; !(d > 1e-5 && d < 1) {
+		t.Errorf("%.8g $/h with rounded settings, %.8g before", *y.Objective, y.Continuous)
+	}
+	var file optimalFlowOutput
+	if code, out, log = run("opf", solved, "--json"); code != 0 || json.Unmarshal([]byte(out), &file) != nil || math.Abs(*file.Objective-*y.Objective) > 1e-7**y.Objective {
+		t.Errorf("the case with these settings: %s%s", log, out)
+	}
+	var flow optimalFlowOutput
+	if code, out, log = run("pf", solved, "--json"); code != 0 || json.Unmarshal([]byte(out), &flow) != nil {
+		t.Fatal(log)
+	}
+	for i, b := range flow.Bus {
+		if math.Abs(b.Vm-y.Bus[i].Vm) > 1e-7 {
+			t.Errorf("bus %d: %v pu by the power flow of --out, %v at the optimum", b.ID, b.Vm, y.Bus[i].Vm)
+		}
+	}
+	if text, err := os.ReadFile(filepath.Join(tables, "branch.csv")); err != nil || !strings.Contains(string(text), "ratio,shift_deg,") {
+		t.Error(err, string(text))
+	}
+	if code, out, log := run("opf", "case14", "--controls", controls, "--soft", "voltage=1e5", "--scale", "1.02"); code != 0 || !strings.Contains(out, "least") {
+		t.Error(code, log, out)
+	}
+	if code, _, log := run("pf", "case14", "--controls", controls); code != 2 || !strings.Contains(log, "control 1, tap: a power flow needs a band") {
+		t.Error(code, log)
+	}
+	if code, _, log := run("opf", "secure", "case14", "--controls", controls); code != 2 || !strings.Contains(log, "controls") {
+		t.Error(code, log)
 	}
 }

@@ -128,26 +128,56 @@ Exit code 1 says that it does not converge.`,
 // fileControls are the controls of the network's own file.
 const fileControls = "file"
 
+// readControls reads the controls of the flag; none where it is empty.
+func readControls(n *network.Network, controls string) ([]results.Control, error) {
+	source := io.NopCloser(strings.NewReader(strings.Join(n.Controls, "\n")))
+	var err error
+	switch {
+	case controls == "":
+		return nil, nil
+	case controls != fileControls:
+		source, err = os.Open(controls)
+	case len(n.Controls) == 0:
+		err = fmt.Errorf("the file of %s has none: give a FILE of lines", n.Name)
+	}
+	if err != nil {
+		return nil, cli.BadInputf("--controls: %w", err)
+	}
+	defer source.Close()
+	list, err := results.ReadControls(n, controls, source)
+	if err != nil {
+		return nil, cli.BadInputf("--controls: %w", err)
+	}
+	return list, nil
+}
+
+// printControls prints what controls are set to.
+func printControls(w io.Writer, controls []results.Control) {
+	if len(controls) == 0 {
+		return
+	}
+	rows := [][]string{{"control", "branch", "shunt at bus", "keeps bus", "from", "to", "value", "least", "setting", "largest", "in the band"}}
+	for _, c := range controls {
+		number := func(v int) string { return strings.TrimPrefix(strconv.Itoa(v), "0") }
+		band := make([]string, 5)
+		if c.Banded() {
+			band = []string{number(c.Bus), fmt.Sprintf("%g", c.Low), fmt.Sprintf("%g", c.High), fmt.Sprintf("%.5g", c.Value), map[bool]string{true: "yes", false: "no"}[c.Keeps]}
+		}
+		row := append([]string{c.Kind, number(c.Branch), number(c.Shunt)}, band[:4]...)
+		rows = append(rows, append(row, fmt.Sprintf("%g", c.Min), fmt.Sprintf("%.5g", c.Set), fmt.Sprintf("%g", c.Max), band[4]))
+	}
+	fmt.Fprintln(w)
+	cli.Table(w, rows)
+}
+
 // runPowerFlow solves at the file's loads times a factor, and puts the solution in the case.
 func runPowerFlow(c *matpower.Case, n *network.Network, opt powerflow.Options, scale float64, controls string) (*results.PowerFlow, *matpower.Case, error) {
 	pr := results.FlowProblem{Options: opt}
 	pr.Pd, pr.Qd = n.Loads(scale)
 	if controls != "" {
-		source := io.NopCloser(strings.NewReader(strings.Join(n.Controls, "\n")))
-		var err error
-		switch {
-		case controls != fileControls:
-			source, err = os.Open(controls)
-		case len(n.Controls) == 0:
-			err = fmt.Errorf("the file of %s has none: give a FILE of lines", n.Name)
-		}
+		list, err := readControls(n, controls)
 		if err != nil {
-			return nil, nil, cli.BadInputf("--controls: %w", err)
-		}
-		defer source.Close()
-		list, err := results.ReadControls(n, controls, source)
-		if err != nil {
-			return nil, nil, cli.BadInputf("--controls: %w", err)
+			return nil, nil, err
 		}
 		r, p, err := results.Regulate(n, pr, list)
 		if err != nil || !r.Converged {
@@ -187,15 +217,7 @@ func printPowerFlow(w io.Writer, r *results.PowerFlow) {
 		rows = append(rows, []string{strconv.Itoa(b.ID), b.Type, fmt.Sprintf("%.4f", b.Vm), fmt.Sprintf("%.3f", b.Va), fmt.Sprintf("%.2f", b.Pd), fmt.Sprintf("%.2f", b.Qd), b.Limit, b.Name})
 	}
 	printDispatch(w, &r.Dispatch, rows)
-	if len(r.Controls) > 0 {
-		rows := [][]string{{"control", "branch", "shunt at bus", "keeps bus", "from", "to", "value", "setting", "in the band"}}
-		for _, c := range r.Controls {
-			number := func(v int) string { return strings.TrimPrefix(strconv.Itoa(v), "0") }
-			rows = append(rows, []string{c.Kind, number(c.Branch), number(c.Shunt), number(c.Bus), fmt.Sprintf("%g", c.Low), fmt.Sprintf("%g", c.High), fmt.Sprintf("%.5g", c.Value), fmt.Sprintf("%.5g", c.Set), map[bool]string{true: "yes", false: "no"}[c.Keeps]})
-		}
-		fmt.Fprintln(w)
-		cli.Table(w, rows)
-	}
+	printControls(w, r.Controls)
 	if len(r.Violations) > 0 {
 		fmt.Fprintln(w)
 		printBroken(w, "broken limit", r.Violations)

@@ -166,13 +166,13 @@ func bit(b bool) int {
 }
 
 func busRows(c *matpower.Case) [][]string {
-	header := []string{"bus", "type", "vm_pu", "va_deg", "pd_mw", "qd_mvar", "vmin_pu", "vmax_pu"}
+	header := []string{"bus", "type", "vm_pu", "va_deg", "pd_mw", "qd_mvar", "vmin_pu", "vmax_pu", "bs_mvar"}
 	if c.HasMultipliers {
 		header = append(header, "lam_p_per_mwh", "lam_q_per_mvarh", "mu_vmin_per_pu", "mu_vmax_per_pu")
 	}
 	rows := [][]string{append(header, "name")}
 	for _, b := range c.Bus {
-		numbers := []float64{b.Vm, b.Va, b.Pd, b.Qd, b.VMin, b.VMax}
+		numbers := []float64{b.Vm, b.Va, b.Pd, b.Qd, b.VMin, b.VMax, b.Bs}
 		if c.HasMultipliers {
 			numbers = append(numbers, b.LamP, b.LamQ, b.MuVMin, b.MuVMax)
 		}
@@ -198,7 +198,7 @@ func genRows(c *matpower.Case) [][]string {
 }
 
 func branchRows(c *matpower.Case) [][]string {
-	header := []string{"branch", "from", "to", "in_service", "pf_mw", "qf_mvar", "pt_mw", "qt_mvar", "sf_mva", "st_mva", "rate_mva", "loaded_pct"}
+	header := []string{"branch", "from", "to", "in_service", "pf_mw", "qf_mvar", "pt_mw", "qt_mvar", "sf_mva", "st_mva", "rate_mva", "loaded_pct", "ratio", "shift_deg"}
 	if c.HasMultipliers {
 		header = append(header, "mu_sf_per_mvah", "mu_st_per_mvah", "mu_angmin_per_deg", "mu_angmax_per_deg")
 	}
@@ -208,7 +208,7 @@ func branchRows(c *matpower.Case) [][]string {
 		if rate == 0 {
 			rate = math.Inf(1)
 		}
-		numbers := []float64{b.Pf, b.Qf, b.Pt, b.Qt, sf, st, rate, 100 * max(sf, st) / rate}
+		numbers := []float64{b.Pf, b.Qf, b.Pt, b.Qt, sf, st, rate, 100 * max(sf, st) / rate, b.Tap, b.ShiftDeg}
 		if math.IsInf(rate, 1) {
 			numbers[7] = math.NaN()
 		}

@@ -158,6 +158,14 @@ func (n *Network) Loads(factor float64) (pd, qd []float64) {
 	return floats.ScaleTo(make([]float64, n.Buses()), factor, n.Pd), floats.ScaleTo(make([]float64, n.Buses()), factor, n.Qd)
 }
 
+// WithReference is the network with one reference, and a fixed voltage at every other bus with units.
+func (n *Network) WithReference(bus int) *Network {
+	copied := *n
+	copied.Kind = make([]Kind, n.Buses())
+	copied.Kind[bus], copied.Slack, copied.References = Slack, bus, []int{bus}
+	return copied.WithUnitVoltages()
+}
+
 // ErrNoCost and ErrNotConvex are wrapped by RequireCosts.
 var (
 	ErrNoCost    = errors.New("no generator cost")
@@ -406,20 +414,21 @@ func (n *Network) fill(factors []float64, y *Admittance) {
 	}
 }
 
-// Adjusted is the network with another ratio and phase shift (rad) of a branch, or with a shunt susceptance of a bus.
-func (n *Network) Adjusted(branch int, ratio, shift float64, bus int, susceptance float64) *Network {
+// Adjusted is the network with other ratios and phase shifts (rad) of branches, and shunt susceptances (pu) of buses.
+func (n *Network) Adjusted(ratios, shifts, shunts map[int]float64) *Network {
 	m := *n
-	if branch >= 0 {
-		m.tap, m.cosφ, m.sinφ = slices.Clone(n.tap), slices.Clone(n.cosφ), slices.Clone(n.sinφ)
-		m.tap[branch] = ratio
-		m.sinφ[branch], m.cosφ[branch] = math.Sincos(shift)
-		m.Admittance = *NewAdmittance(n.Branches())
-		m.fill(nil, &m.Admittance)
+	m.tap, m.cosφ, m.sinφ, m.Bs = slices.Clone(n.tap), slices.Clone(n.cosφ), slices.Clone(n.sinφ), slices.Clone(n.Bs)
+	for branch, v := range ratios {
+		m.tap[branch] = v
 	}
-	if bus >= 0 {
-		m.Bs = slices.Clone(n.Bs)
-		m.Bs[bus] = susceptance
+	for branch, v := range shifts {
+		m.sinφ[branch], m.cosφ[branch] = math.Sincos(v)
 	}
+	for bus, v := range shunts {
+		m.Bs[bus] = v
+	}
+	m.Admittance = *NewAdmittance(n.Branches())
+	m.fill(nil, &m.Admittance)
 	return &m
 }
 

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/gpc-engine/gpc/grid/acopf"
 	"github.com/gpc-engine/gpc/grid/matpower"
 	"github.com/gpc-engine/gpc/grid/network"
 	"github.com/gpc-engine/gpc/grid/secure"
@@ -17,7 +18,7 @@ import (
 type Control struct {
 	Kind   string  `json:"control"` // tap, shift or shunt
 	Branch int     `json:"branch"`  // row in `mpc.branch`, from 1; 0 for a shunt
-	Bus    int     `json:"bus"`     // number of the bus whose voltage is kept; 0 for a flow
+	Bus    int     `json:"bus"`     // number of the bus whose voltage is kept; 0 for a flow, and without a band
 	Shunt  int     `json:"shunt"`   // number of the bus of a shunt; 0 else
 	Low    float64 `json:"low"`     // lower end of the band: pu, or MW into the branch
 	High   float64 `json:"high"`    // upper end, likewise
@@ -28,12 +29,17 @@ type Control struct {
 	Value  float64 `json:"value"`   // what is kept, at the solution
 	Keeps  bool    `json:"keeps"`   // whether it is in the band
 
-	branch, bus, shunt int
+	setting acopf.Range // without its ends
+	unit    float64     // of the setting, in that of the range
+	kept    float64     // unit of what is kept, of a pu
+	bus     int
+	banded  bool
 }
 
 // ReadControls reads lines such as "tap 8 bus 9 1.03 1.05 0.9 1.1 16". They are a transformer's row, the bus of a voltage with
 // its band, the range of the ratio and, if they count, the steps. "shunt 9 bus 14 …" is a shunt at bus 9, in MVAr.
-// "shift 4 flow 20 30 -30 30" is a phase shifter that keeps MW into its branch, by degrees.
+// "shift 4 flow 20 30 -30 30" is a phase shifter that keeps MW into its branch, by degrees. An optimal power flow needs no band:
+// "tap 8 0.9 1.1 16".
 func ReadControls(n *network.Network, name string, source io.Reader) (list []Control, err error) {
 	row := func(text string, rows []int, first int, kind string) (int, error) {
 		v, err := strconv.Atoi(text)
@@ -45,25 +51,35 @@ func ReadControls(n *network.Network, name string, source io.Reader) (list []Con
 	}
 	return list, secure.EachLine(name, source, func(line string) error {
 		words := strings.Fields(line)
-		c := Control{branch: -1, bus: -1, shunt: -1}
-		if len(words) < 7 || words[0] == "shift" != (words[2] == "flow") || words[0] != "shift" && words[2] != "bus" {
-			return fmt.Errorf("%.60q: want tap ROW bus NUMBER LOW HIGH MIN MAX [STEPS], shunt NUMBER bus … or shift ROW flow LOW HIGH MIN MAX [STEPS]", line)
+		c := Control{bus: -1, unit: 1, kept: 1}
+		form := fmt.Errorf("%.60q: want tap ROW bus NUMBER LOW HIGH MIN MAX [STEPS], shunt NUMBER bus … or shift ROW flow LOW HIGH MIN MAX [STEPS], in an optimal power flow without bus or flow and band", line)
+		if len(words) < 4 || words[2] == "flow" && words[0] != "shift" || words[2] == "bus" && words[0] == "shift" {
+			return form
 		}
-		c.Kind = words[0]
-		switch c.Kind {
+		c.Kind, c.banded = words[0], words[2] == "bus" || words[2] == "flow"
+		switch k := &c.setting; c.Kind {
 		case "tap", "shift":
-			if c.branch, err = row(words[1], n.BranchRow, 1, "branch"); err == nil {
-				c.Branch = n.BranchRow[c.branch] + 1
+			if k.Index, err = row(words[1], n.BranchRow, 1, "branch"); err == nil {
+				c.Branch = n.BranchRow[k.Index] + 1
+			}
+			if c.Kind == "shift" {
+				k.Kind, c.unit, c.kept = acopf.Shift, math.Pi/180, n.BaseMVA
 			}
 		case "shunt":
-			if c.shunt, err = row(words[1], n.BusID, 0, "bus"); err == nil {
-				c.Shunt = n.BusID[c.shunt]
+			if k.Index, err = row(words[1], n.BusID, 0, "bus"); err == nil {
+				c.Shunt = n.BusID[k.Index]
 			}
+			k.Kind, c.unit = acopf.Susceptance, 1/n.BaseMVA
 		default:
 			err = fmt.Errorf("%q: want tap, shift or shunt", c.Kind)
 		}
-		numbers := words[3:]
-		if err == nil && c.Kind != "shift" {
+		numbers, values := words[2:], []*float64{&c.Low, &c.High, &c.Min, &c.Max}
+		if c.banded {
+			numbers = words[3:]
+		} else {
+			values = values[2:]
+		}
+		if err == nil && words[2] == "bus" {
 			if c.bus, err = row(words[3], n.BusID, 0, "bus"); err == nil {
 				c.Bus = n.BusID[c.bus]
 			}
@@ -72,23 +88,24 @@ func ReadControls(n *network.Network, name string, source io.Reader) (list []Con
 		if err != nil {
 			return err
 		}
-		if len(numbers) < 4 || len(numbers) > 5 {
-			return fmt.Errorf("%.60q: want LOW HIGH MIN MAX [STEPS] at its end", line)
+		steps := len(values)
+		if len(numbers) < steps || len(numbers) > steps+1 {
+			return form
 		}
-		for i, dst := range []*float64{&c.Low, &c.High, &c.Min, &c.Max} {
+		for i, dst := range values {
 			if *dst, err = strconv.ParseFloat(numbers[i], 64); err != nil || *dst-*dst != 0 {
 				return fmt.Errorf("%q: want a finite number", numbers[i])
 			}
 		}
-		if len(numbers) == 5 {
-			if c.Steps, err = strconv.Atoi(numbers[4]); err != nil || c.Steps < 1 {
-				return fmt.Errorf("%q: want a number of steps, 1 or more", numbers[4])
+		if len(numbers) > steps {
+			if c.Steps, err = strconv.Atoi(numbers[steps]); err != nil || c.Steps < 1 {
+				return fmt.Errorf("%q: want a number of steps, 1 or more", numbers[steps])
 			}
 		}
 		if c.Low > c.High || c.Min > c.Max || c.Kind == "tap" && c.Min <= 0 {
 			return fmt.Errorf("%.60q: a band or a range without room", line)
 		}
-		if slices.ContainsFunc(list, func(o Control) bool { return o.Kind == c.Kind && o.branch == c.branch && o.shunt == c.shunt }) {
+		if slices.ContainsFunc(list, func(o Control) bool { return o.setting == c.setting }) {
 			return fmt.Errorf("%s %s is listed twice", c.Kind, words[1])
 		}
 		list = append(list, c)
@@ -104,31 +121,17 @@ const (
 // Regulate solves power flows until every control keeps its band or is at the end of its range, and writes the settings that
 // it found. Each control moves by a secant of its own. Settings in steps are rounded at the end.
 func Regulate(n *network.Network, pr FlowProblem, controls []Control) (*PowerFlow, Point, error) {
+	for i := range controls {
+		if c := &controls[i]; !c.banded {
+			return nil, Point{}, fmt.Errorf("control %d, %s: a power flow needs a band that it keeps", i+1, c.Kind)
+		}
+	}
 	apply := func(m *network.Network, c *Control, setting float64) *network.Network {
-		switch c.Kind {
-		case "tap":
-			return m.Adjusted(c.branch, setting, m.Shift(c.branch), -1, 0)
-		case "shift":
-			return m.Adjusted(c.branch, m.Ratio(c.branch), setting*math.Pi/180, -1, 0)
-		}
-		return m.Adjusted(-1, 0, 0, c.shunt, setting/m.BaseMVA)
-	}
-	value := func(p Point, c *Control) float64 {
-		if c.Kind == "shift" {
-			return p.Flows.Pf[c.branch] * n.BaseMVA
-		}
-		return p.Vm[c.bus]
-	}
-	unit := func(c *Control) float64 { // of what is kept
-		if c.Kind == "shift" {
-			return n.BaseMVA
-		}
-		return 1
+		return acopf.Settled(m, []acopf.Range{c.setting}, []float64{setting * c.unit})
 	}
 	span := func(c *Control) float64 { // of the setting, up to what moves a network much
 		return min(c.Max-c.Min, map[string]float64{"tap": 1, "shift": 90, "shunt": n.BaseMVA}[c.Kind])
 	}
-	excess := func(c *Control, v float64) float64 { return v - min(max(v, c.Low), c.High) }
 	m, slope := n, make([]float64, len(controls))
 	solve := func(m *network.Network) (*PowerFlow, Point, error) {
 		flow, sol, err := Flow(m, pr)
@@ -143,15 +146,7 @@ func Regulate(n *network.Network, pr FlowProblem, controls []Control) (*PowerFlo
 	}
 	for i := range controls {
 		c := &controls[i]
-		switch c.Kind {
-		case "tap":
-			c.Set = n.Ratio(c.branch)
-		case "shift":
-			c.Set = Degrees(n.Shift(c.branch))
-		case "shunt":
-			c.Set = n.Bs[c.shunt] * n.BaseMVA
-		}
-		c.Set = min(max(c.Set, c.Min), c.Max)
+		c.Set = min(max(c.setting.Setting(n)/c.unit, c.Min), c.Max)
 		m = apply(m, c, c.Set)
 	}
 	flow, p, err := solve(m)
@@ -169,7 +164,7 @@ func Regulate(n *network.Network, pr FlowProblem, controls []Control) (*PowerFlo
 			return flow, p, err
 		}
 		if other.Converged && delta != 0 {
-			slope[i] = (value(q, c) - value(p, c)) / delta
+			slope[i] = (c.value(q) - c.value(p)) / delta
 		}
 	}
 	settle := func() error {
@@ -178,9 +173,9 @@ func Regulate(n *network.Network, pr FlowProblem, controls []Control) (*PowerFlo
 			values, settings := make([]float64, len(controls)), make([]float64, len(controls))
 			for i := range controls {
 				c := &controls[i]
-				values[i], settings[i] = value(p, c), c.Set
-				e := excess(c, values[i])
-				if math.Abs(e) <= controlTolerance*unit(c) || math.Abs(slope[i])*span(c) <= controlTolerance*unit(c) {
+				values[i], settings[i] = c.value(p), c.Set
+				e := c.excess(values[i])
+				if math.Abs(e) <= controlTolerance*c.kept || math.Abs(slope[i])*span(c) <= controlTolerance*c.kept {
 					continue
 				}
 				if set := min(max(c.Set-e/slope[i], c.Min), c.Max); math.Abs(set-c.Set) > 1e-9*span(c) {
@@ -201,7 +196,7 @@ func Regulate(n *network.Network, pr FlowProblem, controls []Control) (*PowerFlo
 			for i := range controls {
 				c := &controls[i]
 				if d := c.Set - settings[i]; math.Abs(d) > 1e-6*span(c) {
-					if s := (value(p, c) - values[i]) / d; s*slope[i] > 0 && math.Abs(s) > 0.1*math.Abs(slope[i]) {
+					if s := (c.value(p) - values[i]) / d; s*slope[i] > 0 && math.Abs(s) > 0.1*math.Abs(slope[i]) {
 						slope[i] = s
 					}
 				}
@@ -216,8 +211,7 @@ func Regulate(n *network.Network, pr FlowProblem, controls []Control) (*PowerFlo
 	for i := range controls {
 		c := &controls[i]
 		if c.Steps > 0 && flow.Converged {
-			width := (c.Max - c.Min) / float64(c.Steps)
-			c.Set = c.Min + width*math.Round((c.Set-c.Min)/width)
+			c.Set = c.rounded(c.Set)
 			rounded = apply(rounded, c, c.Set)
 		}
 	}
@@ -226,13 +220,73 @@ func Regulate(n *network.Network, pr FlowProblem, controls []Control) (*PowerFlo
 			return flow, p, err
 		}
 	}
-	for i := range controls {
-		c := &controls[i]
-		c.Value = value(p, c)
-		c.Keeps = math.Abs(excess(c, c.Value)) <= 10*controlTolerance*unit(c)
-	}
+	measure(controls, p)
 	flow.Controls = controls
 	return flow, p, nil
+}
+
+// value is what a control keeps at a point; 0 without a band.
+func (c *Control) value(p Point) float64 {
+	switch {
+	case !c.banded:
+		return 0
+	case c.Kind == "shift":
+		return p.Flows.Pf[c.setting.Index] * c.kept
+	}
+	return p.Vm[c.bus]
+}
+
+// Banded says whether a control keeps something.
+func (c *Control) Banded() bool { return c.banded }
+
+// excess is the distance of a value from the band.
+func (c *Control) excess(v float64) float64 { return v - min(max(v, c.Low), c.High) }
+
+// rounded is the next setting in steps.
+func (c *Control) rounded(setting float64) float64 {
+	if c.Steps == 0 || c.Min == c.Max {
+		return setting
+	}
+	width := (c.Max - c.Min) / float64(c.Steps)
+	return c.Min + width*math.Round((setting-c.Min)/width)
+}
+
+// measure writes what controls keep at a point.
+func measure(controls []Control, p Point) {
+	for i := range controls {
+		c := &controls[i]
+		c.Value = c.value(p)
+		c.Keeps = math.Abs(c.excess(c.Value)) <= 10*controlTolerance*c.kept
+	}
+}
+
+// Ranges are the settings of controls as variables of an optimal power flow.
+func Ranges(controls []Control) (out []acopf.Range) {
+	for _, c := range controls {
+		c.setting.Min, c.setting.Max = c.Min*c.unit, c.Max*c.unit
+		out = append(out, c.setting)
+	}
+	return out
+}
+
+// Rounded are the ranges with those in steps fixed at the step next to an optimum's setting; false without any.
+func Rounded(controls []Control, ranges []acopf.Range, settings []float64) (out []acopf.Range, any bool) {
+	out = slices.Clone(ranges)
+	for i := range out {
+		if c := &controls[i]; c.Steps > 0 && out[i].Min < out[i].Max {
+			out[i].Min = c.rounded(settings[i]/c.unit) * c.unit
+			out[i].Max, any = out[i].Min, true
+		}
+	}
+	return out, any
+}
+
+// Settle writes the settings of an optimum to controls, with what they keep there.
+func Settle(controls []Control, settings []float64, p Point) {
+	for i := range controls {
+		controls[i].Set = settings[i] / controls[i].unit
+	}
+	measure(controls, p)
 }
 
 // Put writes the settings of controls to a case.
@@ -244,7 +298,7 @@ func Put(c *matpower.Case, n *network.Network, controls []Control) {
 		case "shift":
 			c.Branch[y.Branch-1].ShiftDeg = y.Set
 		case "shunt":
-			c.Bus[n.BusRow[y.shunt]].Bs = y.Set
+			c.Bus[n.BusRow[y.setting.Index]].Bs = y.Set
 		}
 	}
 }

@@ -31,7 +31,7 @@ type LeastRelaxation struct {
 // Least relaxes the limits of a network at loads in pu.
 func Least(ctx context.Context, n *network.Network, pd, qd []float64, opt acopf.Options) (*LeastRelaxation, error) {
 	start := time.Now()
-	r, err := acopf.Relax(ctx, n, pd, qd, acopf.Options{Threads: opt.Threads, Dispatchable: opt.Dispatchable}, acopf.Penalties{})
+	r, err := acopf.Relax(ctx, n, pd, qd, acopf.Options{Threads: opt.Threads, Dispatchable: opt.Dispatchable, Ranges: opt.Ranges}, acopf.Penalties{})
 	if err != nil {
 		return nil, err
 	}
@@ -39,7 +39,7 @@ func Least(ctx context.Context, n *network.Network, pd, qd []float64, opt acopf.
 	if r.Status != acopf.Optimal {
 		return out, nil
 	}
-	out.Limits = Relaxed(n, r)
+	out.Limits = Relaxed(acopf.Settled(n, opt.Ranges, r.Settings), r)
 	shortfall := 0.0
 	for _, x := range r.MissingP {
 		shortfall += max(x, 0) * n.BaseMVA

@@ -107,18 +107,13 @@ func (f *outageFlows) solver(reference, unit int) (*powerflow.Solver, error) {
 		return s, nil
 	}
 	n := *f.sys.net
-	n.Kind = make([]network.Kind, n.Buses())
 	if unit >= 0 {
 		n.GenBus, n.GenRow = removeAt(n.GenBus, unit), removeAt(n.GenRow, unit)
 		n.QMin, n.QMax = removeAt(n.QMin, unit), removeAt(n.QMax, unit)
 		n.Pg0, n.Qg0, n.Vg = removeAt(n.Pg0, unit), removeAt(n.Qg0, unit), removeAt(n.Vg, unit)
 	}
-	for _, b := range n.GenBus {
-		n.Kind[b] = network.PV
-	}
-	n.Kind[reference], n.Slack, n.References = network.Slack, reference, []int{reference}
 	n.DCLines = nil // whose ends are units of a constant power
-	s, err := powerflow.New(&n)
+	s, err := powerflow.New(n.WithReference(reference))
 	if err == nil {
 		f.solvers[key] = s
 	}

@@ -113,7 +113,11 @@ const (
 )
 
 func newSystem(n *network.Network, opt Options) (*system, error) {
-	s := &system{net: oneReference(n), references: n.References, opt: opt, genBusIndex: slices.Repeat([]int{-1}, n.Buses()), free: make([]bool, n.Gens()), setP: slices.Repeat([]int{-1}, n.Gens()),
+	net := n
+	if len(n.References) > 1 {
+		net = n.WithReference(n.References[0])
+	}
+	s := &system{net: net, references: n.References, opt: opt, genBusIndex: slices.Repeat([]int{-1}, n.Buses()), free: make([]bool, n.Gens()), setP: slices.Repeat([]int{-1}, n.Gens()),
 		source: make([]*network.DCLine, n.Gens())}
 	for g, b := range n.GenBus {
 		if s.genBusIndex[b] < 0 {
@@ -185,19 +189,6 @@ func newSystem(n *network.Network, opt Options) (*system, error) {
 		return single()
 	}
 	return s, nil
-}
-
-// oneReference is a network with the first of its references.
-func oneReference(n *network.Network) *network.Network {
-	if len(n.References) == 1 {
-		return n
-	}
-	m := *n
-	m.Kind, m.References = slices.Clone(n.Kind), n.References[:1]
-	for _, bus := range n.References[1:] {
-		m.Kind[bus] = network.PQ
-	}
-	return m.WithUnitVoltages()
 }
 
 // addGroups divides the units at a bus by their costs of reactive power.

@@ -141,6 +141,8 @@ class Optima(Tabled):
     """Of the call, by the clock."""
     soft: list[NDArray[Any]] = field(default_factory=list)
     """Of each scenario with soft limits those that give, of dtype BROKEN."""
+    controls: list[list[dict[str, Any]]] = field(default_factory=list)
+    """Of each scenario with controls each of these, with its setting; none without an optimum."""
     _problem: tuple[Network, Floats | None, Floats | None, bool] | None = None
 
     def __len__(self) -> int:
@@ -158,7 +160,7 @@ class Optima(Tabled):
                 raise InputError("why: every scenario has an optimum")
             k = int(np.argmin(self.optimal))
         if self._problem is None or self._problem[3]:
-            raise InputError("why: outages and linear optima are not relaxed: use least_relaxation() of a network without what is out")
+            raise InputError("why: outages, controls and linear optima are not relaxed: use least_relaxation() of a network without what is out")
         n, pd, qd, _ = self._problem
         return least_relaxation(n, None if pd is None or qd is None else (pd[k], qd[k]))
 
@@ -276,7 +278,8 @@ def made(options: dict[str, Any], base: float, tables: list[Floats], admittance:
 
 
 def opf(source: Any, loads: Any = None, *, chains: int = 0, branch_out: Any = None, gen_out: Any = None, dc: bool = False,
-        soft: Mapping[str, float] | None = None, previous: Any = None, minutes: float = 10.0, ramp: Any = None, **options: Any) -> Optima:
+        soft: Mapping[str, float] | None = None, previous: Any = None, minutes: float = 10.0, ramp: Any = None, controls: Iterable[str] | None = None,
+        **options: Any) -> Optima:
     """Optimal power flows of a network at loads.
 
     source is a Network, or what network() takes, with its options. loads is None for the case's
@@ -289,7 +292,9 @@ def opf(source: Any, loads: Any = None, *, chains: int = 0, branch_out: Any = No
     degree, "generation": $/MWh}, or "vmin", "vmax", "angmin", "angmax", "pmin", "pmax", "qmin", "qmax" apart, and "rating:3" of one limit by
     its number; the objective has their cost, and Optima.soft what gives. previous are powers [units] in MW before,
     such as those of a dispatch before the outages: units then move by no more than their ramp in so many minutes (the case's
-    ten-minute ramps, which have to be given, or ramp [units] in MW). That is the corrective dispatch. Ctrl-C ends the call.
+    ten-minute ramps, which have to be given, or ramp [units] in MW). That is the corrective dispatch. controls are lines of
+    ratios, phase shifts (degrees) and shunts (MVAr) that are variables within ranges, as in `gpc opf --controls`: "tap 8 0.9 1.1 16",
+    or n.controls of a PSS/E file; Optima.controls has their settings, those with a number of steps rounded. Ctrl-C ends the call.
     """
     if unknown := set(options) - set(network.__kwdefaults__ or ()):
         raise InputError(f"opf has no option {', '.join(sorted(unknown))}: loads are the second argument, the options are {', '.join(network.__kwdefaults__ or ())}")
@@ -321,13 +326,17 @@ def opf(source: Any, loads: Any = None, *, chains: int = 0, branch_out: Any = No
         if ramp is None and not n.ramp_10.any():
             raise InputError(f"opf: network {n.name} has no ramps: give ramp [units], MW")
         moves = {"previous": array(_numbers(previous, "previous"), float, (len(n.gen_bus),), "previous"), "ramp": room}
+    if controls is not None:
+        if dc or soft:
+            raise InputError("opf: controls are of the AC model with hard limits: leave dc and soft out")
+        moves["controls"] = "\n".join([controls] if isinstance(controls, str) else controls)
     if soft and dc:
         raise InputError("opf: soft limits are of the AC model: leave dc out")
     answer = ask(
         lib.gpc_network_solve, n.handle, text({"chains": chains, "linear": bool(dc), "soft": dict(soft or {}), **moves}), count, address(pd), 0 if pd is None else pd.size, address(qd), 0 if qd is None else qd.size,
         address(out[0]), 0 if out[0] is None else count, address(out[1]), 0 if out[1] is None else count, address(into), len(into), long=True,
     )
-    return Optima(status, iterations, **results, seconds=time.perf_counter() - clock, _problem=(n, pd, qd, dc or any(x is not None for x in out)), soft=[_records(limits, BROKEN) for limits in answer.get("soft", [])])
+    return Optima(status, iterations, **results, seconds=time.perf_counter() - clock, _problem=(n, pd, qd, dc or bool(moves.get("controls")) or any(x is not None for x in out)), controls=answer.get("controls", []), soft=[_records(limits, BROKEN) for limits in answer.get("soft", [])])
 
 
 def least_relaxation(source: Any, loads: Any = None) -> Relaxation:

@@ -20,6 +20,7 @@ import (
 	"github.com/gpc-engine/gpc/grid/matpower/cases"
 	"github.com/gpc-engine/gpc/grid/network"
 	"github.com/gpc-engine/gpc/grid/ppc"
+	"github.com/gpc-engine/gpc/grid/results"
 )
 
 // optima is a network whose optimal power flows are solved many at a time.
@@ -269,6 +270,7 @@ func gpc_network_solve(h C.uintptr_t, opt *C.char, n C.int64_t, pd unsafe.Pointe
 			// Previous are powers by unit, MW, which change by no more than units' ramps (MW) allow; null for any.
 			Previous []float64 `json:"previous"`
 			Ramp     []float64 `json:"ramp"`
+			Controls string    `json:"controls"` // lines of settings that are variables
 		}
 		if err := options(opt, &o); err != nil {
 			return err
@@ -317,7 +319,11 @@ func gpc_network_solve(h C.uintptr_t, opt *C.char, n C.int64_t, pd unsafe.Pointe
 		if o.Linear {
 			return y.solveLinear(r, problems, unsafe.Slice((*unsafe.Pointer)(dst), intoArrays), out)
 		}
-		return y.solve(r, problems, o.Chains, unsafe.Slice((*unsafe.Pointer)(dst), intoArrays), out)
+		controls, err := y.controls(o.Controls)
+		if err != nil {
+			return err
+		}
+		return y.solve(r, problems, o.Chains, controls, unsafe.Slice((*unsafe.Pointer)(dst), intoArrays), out)
 	})
 }
 
@@ -348,43 +354,65 @@ func (y *optima) problems(count int, load [2][]float64, outages [2][]int32) ([]a
 // scenariosAtOnce are those that a call has in memory as results.
 const scenariosAtOnce = 4096
 
-func (y *optima) solve(r *run, problems []acopf.Problem, chains int, dst []unsafe.Pointer, out **C.char) error {
-	optimal := 0
+func (y *optima) solve(r *run, problems []acopf.Problem, chains int, controls []results.Control, dst []unsafe.Pointer, out **C.char) error {
+	optimal, lists, s := 0, [][]results.Control{}, y.s
+	if controls != nil {
+		opt := s.Options()
+		opt.Ranges = results.Ranges(controls)
+		var err error
+		if s, err = acopf.New(y.n, opt); err != nil {
+			return gpc.BadInput(err)
+		}
+	}
 	y.results = slices.Grow(y.results[:0], min(len(problems), scenariosAtOnce))[:min(len(problems), scenariosAtOnce)]
 	for start := 0; start < len(problems); start += scenariosAtOnce {
 		part := problems[start:min(start+scenariosAtOnce, len(problems))]
-		results := y.results[:len(part)]
-		if err := y.part(r, part, results, chains); err != nil {
-			if r.Err() != nil {
-				return err
-			}
-			return gpc.BadInput(err)
+		ends := y.results[:len(part)]
+		if err := solvePart(r, s, part, ends, chains); err != nil {
+			return refusedUnless(r, err)
 		}
 		flows := network.NewFlows(y.n.Branches())
-		for k := range results {
-			if results[k].Status == acopf.Optimal {
-				optimal++
+		for k := range ends {
+			n, solver, err := y.n, s, error(nil)
+			if controls != nil {
+				if n, solver, err = y.settled(r, s, controls, part[k:k+1], ends[k:k+1]); err != nil {
+					return refusedUnless(r, err)
+				}
+				lists = append(lists, []results.Control{})
 			}
-			if results[k].Status != acopf.Optimal {
-				y.write(start+k, &results[k], nil, nil, dst)
+			end := &ends[k]
+			y.writeEnd(start+k, n, solver, &part[k], end, flows, dst)
+			if end.Status != acopf.Optimal {
 				continue
 			}
-			m := y.s.LimitMultipliers(&part[k], &results[k])
-			y.n.BranchFlows(&y.n.Admittance, results[k].Vm, results[k].Va, flows)
-			for _, b := range part[k].Out.Branches {
-				flows.Pf[b], flows.Qf[b] = 0, 0
-				flows.Pt[b], flows.Qt[b] = 0, 0
+			if optimal++; controls != nil {
+				lists[start+k] = slices.Clone(controls)
+				results.Settle(lists[start+k], end.Settings, results.NewPoint(n, end.Vm, end.Va, end.Pg, end.Qg))
 			}
-			y.write(start+k, &results[k], &m, flows, dst)
 		}
 		r.progress(start+len(part), len(problems))
 	}
-	return answer(out, map[string]any{"optimal": optimal})
+	return answer(out, map[string]any{"optimal": optimal, "controls": lists})
 }
 
-func (y *optima) part(r *run, part []acopf.Problem, results []acopf.Result, chains int) error {
+// writeEnd puts the end of a solve on a network, n with the settings of the result, in row k.
+func (y *optima) writeEnd(k int, n *network.Network, s *acopf.Solver, pr *acopf.Problem, r *acopf.Result, flows *network.Flows, dst []unsafe.Pointer) {
+	if r.Status != acopf.Optimal {
+		y.write(k, r, nil, nil, dst)
+		return
+	}
+	m := s.LimitMultipliers(pr, r)
+	n.BranchFlows(&n.Admittance, r.Vm, r.Va, flows)
+	for _, b := range pr.Out.Branches {
+		flows.Pf[b], flows.Qf[b] = 0, 0
+		flows.Pt[b], flows.Qt[b] = 0, 0
+	}
+	y.write(k, r, &m, flows, dst)
+}
+
+func solvePart(r *run, s *acopf.Solver, part []acopf.Problem, results []acopf.Result, chains int) error {
 	if chains == 0 {
-		return y.s.Solve(r, part, results)
+		return s.Solve(r, part, results)
 	}
 	var all []acopf.Chain
 	for k := range chains {
@@ -393,7 +421,7 @@ func (y *optima) part(r *run, part []acopf.Problem, results []acopf.Result, chai
 			all = append(all, acopf.Chain{Problems: part[from:to], Results: results[from:to]})
 		}
 	}
-	return y.s.SolveChains(r, all)
+	return s.SolveChains(r, all)
 }
 
 // write puts one result in row k of the caller's arrays, in MATPOWER's units; NaN without an optimum.

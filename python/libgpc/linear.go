@@ -7,7 +7,10 @@ import "C"
 
 import (
 	"cmp"
+	"strings"
 	"unsafe"
+
+	"gonum.org/v1/gonum/floats"
 
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/grid/acopf"
@@ -70,6 +73,37 @@ func (y *optima) solveSoft(r *run, problems []acopf.Problem, prices map[string]f
 		r.progress(k+1, len(problems))
 	}
 	return answer(out, map[string]any{"soft": limits})
+}
+
+// controls are those of lines. Branches with admittances that are not their table's have no ratio to set.
+func (y *optima) controls(lines string) ([]results.Control, error) {
+	if lines == "" {
+		return nil, nil
+	}
+	for i, part := range y.n.Adjusted(nil, nil, nil).Parts() {
+		if !floats.EqualApprox(part, y.n.Parts()[i], 1e-9) {
+			return nil, wrongf("controls: branches of network %s are no π equivalents with a ratio to set", y.n.Name)
+		}
+	}
+	list, err := results.ReadControls(y.n, "controls", strings.NewReader(lines))
+	return list, gpc.BadInput(err)
+}
+
+// settled is the network, and the solver, of an optimum with controls, those in steps rounded and the rest solved again.
+func (y *optima) settled(r *run, s *acopf.Solver, controls []results.Control, pr []acopf.Problem, end []acopf.Result) (*network.Network, *acopf.Solver, error) {
+	opt, discrete := s.Options(), false
+	if end[0].Status == acopf.Optimal {
+		if opt.Ranges, discrete = results.Rounded(controls, opt.Ranges, end[0].Settings); discrete {
+			var err error
+			if s, err = acopf.New(y.n, opt); err == nil {
+				err = s.Solve(r, pr, end)
+			}
+			if err != nil {
+				return nil, nil, err
+			}
+		}
+	}
+	return acopf.Settled(y.n, opt.Ranges, end[0].Settings), s, nil
 }
 
 // gpc_network_factors writes distribution factors of the DC model, a row for each of count numbers in service. Kind 0 is of

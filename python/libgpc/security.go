@@ -125,11 +125,9 @@ func gpc_network_flow(h C.uintptr_t, opt *C.char, pd unsafe.Pointer, pds C.int64
 		}
 		pr.Context = r
 		var flow *results.PowerFlow
-		var list []results.Control
-		if o.Controls != "" {
-			if list, err = results.ReadControls(n, "controls", strings.NewReader(o.Controls)); err != nil {
-				return gpc.BadInput(err)
-			}
+		list, err := y.controls(o.Controls)
+		if err != nil {
+			return err
 		}
 		if list != nil {
 			flow, _, err = results.Regulate(n, pr, list)

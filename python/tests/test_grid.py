@@ -561,6 +561,29 @@ def test_corrective_dispatch_within_ramps():
         grid.opf(n, previous=before.pg[0])
 
 
+def test_settings_are_variables_of_optima():
+    n = grid.network("case14")
+    lines = ["tap 8 0.9 1.1 16", "shift 9 -10 10", "tap 10 bus 6 1.05 1.07 0.9 1.1", "shunt 9 0 40"]
+    r = grid.opf(n, controls=lines)
+    assert r.optimal.all() and abs(r.objective[0] - 8078.3055) < 1e-4 < grid.opf(n).objective[0] - r.objective[0]
+    tap, shift, other, shunt = (c["setting"] for c in r.controls[0])
+    assert abs(tap - 0.975) < 1e-12 and r.controls[0][2]["keeps"]
+    case = {"baseMVA": n.base_mva, "bus": n.bus_table.copy(), "gen": n.gen_table, "branch": n.branch_table.copy(), "gencost": np.c_[np.full(5, 2), np.zeros((5, 2)), np.full(5, 3), n.cost_table]}
+    case["branch"][7, 8], case["branch"][8, 9], case["branch"][9, 8], case["bus"][8, 5] = tap, shift, other, shunt
+    same = grid.opf(case)
+    assert np.allclose(same.objective, r.objective, rtol=1e-7) and np.allclose(same.price_p, r.price_p, rtol=1e-5) and np.allclose(same.pf, r.pf, atol=0.1)
+    loads = np.outer([0.9, 1.0, 1.02], n.pd)
+    series = grid.opf(n, loads, controls=["tap 8 0.9 1.1", "shunt 9 0 40"], branch_out=[-1, 3, 7])
+    assert series.optimal.all() and (series.objective < grid.opf(n, loads, branch_out=[-1, 3, 7]).objective).all() and series.pf[2, 7] == 0 and len(series.controls) == 3
+    assert grid.opf(n).controls == []
+    with pytest.raises(gpc.InputError, match="leave dc and soft out"):
+        grid.opf(n, controls=lines, dc=True)
+    with pytest.raises(gpc.InputError, match="needs a band"):
+        grid.pf(n, controls=lines)
+    with pytest.raises(gpc.InputError, match="not relaxed"):
+        grid.opf(n, 9 * n.pd, controls=lines).why()
+
+
 def test_controls_keep_their_bands():
     n = grid.network("case14")
     lines = ["tap 9 bus 9 1.04 1.045 0.85 1.15 40", "shunt 14 bus 14 1.045 1.05 0 40", "shift 8 flow 32 33 -20 20"]

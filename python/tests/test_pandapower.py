@@ -337,3 +337,12 @@ def test_the_two_doors_have_one_optimum(make):
     theirs = make()
     pp.runpp(theirs, numba=False, tolerance_mva=1e-9)
     assert_same_flow(theirs)
+
+
+def test_controls_change_no_admittance_of_their_own():
+    """A control that would replace iron losses and the like by the table's π equivalents is refused; of a plain net it is not."""
+    n = grid.network(pn.case9())
+    flow = grid.pf(n, controls=[f"shunt {n.bus[4]} bus {n.bus[4]} 1 1.01 -100 100"])
+    assert flow.converged and flow.controls[0]["keeps"]
+    with pytest.raises(gpc.InputError, match="no π equivalents"):
+        grid.pf(grid.network(pn.example_multivoltage()), controls=["tap 1 bus 1 1 1.01 0.9 1.1"])
