@@ -16,7 +16,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gpc-engine/gpc/cli"
-	"github.com/gpc-engine/gpc/grid/matpower"
 	"github.com/gpc-engine/gpc/grid/network"
 	"github.com/gpc-engine/gpc/grid/results"
 	"github.com/gpc-engine/gpc/grid/secure"
@@ -49,6 +48,7 @@ type outageFlags struct {
 	flowFlags
 	outages         string
 	emergency, band float64
+	worst           int
 	record, shard   string
 }
 
@@ -100,7 +100,7 @@ Exit code 1 says that an outage breaks a limit, cuts off load or has no power fl
 			if err != nil {
 				return err
 			}
-			r, err := y.run(cmd.Context(), c, n, a)
+			r, err := y.run(cmd.Context(), n, a)
 			if err != nil {
 				return err
 			}
@@ -119,7 +119,7 @@ Exit code 1 says that an outage breaks a limit, cuts off load or has no power fl
 			if err := cmp.Or(err, writeSecurity(files.csv, r)); err != nil {
 				return err
 			}
-			return a.PrintChecked(r.Secure >= len(r.Outages), r, func(w io.Writer) { printSecurity(w, r) })
+			return a.PrintChecked(r.Secure >= r.Count, r, func(w io.Writer) { printSecurity(w, r) })
 		},
 	}
 	f := cmd.Flags()
@@ -127,6 +127,7 @@ Exit code 1 says that an outage breaks a limit, cuts off load or has no power fl
 	f.Float64Var(&y.emergency, "emergency", 1, "factor on every rating after an outage, 1 or more")
 	f.StringVar(&y.participation, "participation", "", "with --enforce-q, units share the balance, before an outage and after it: "+slackWords+" (default: the reference takes it up)")
 	f.Float64Var(&y.band, "voltage-band", 0, "how far voltages may exceed their limits after an outage, pu")
+	f.IntVar(&y.worst, "worst", results.DefaultWorst, "outages that are ranked and printed, the worst; all are counted, and 0 prints all")
 	f.StringVar(&y.record, "record", "", "`folder` to keep the results in; what is in it is not solved again")
 	f.StringVar(&y.shard, "shard", "", "i/n: with --record, solve part i (from 0) of n"+cli.ShardUsage)
 	y.flags(f)
@@ -156,9 +157,9 @@ func dispatchHint(n *network.Network) string {
 }
 
 // run solves the base and every outage in parallel.
-func (y *outageFlags) run(ctx context.Context, c *matpower.Case, n *network.Network, a *cli.App) (*results.Security, error) {
+func (y *outageFlags) run(ctx context.Context, n *network.Network, a *cli.App) (*results.Security, error) {
 	list, word := secure.Named(n, y.outages)
-	var groups []results.Group
+	var groups []string
 	if !word {
 		f, err := os.Open(y.outages)
 		if err != nil {
@@ -186,7 +187,7 @@ func (y *outageFlags) run(ctx context.Context, c *matpower.Case, n *network.Netw
 	}
 	pr := results.FlowProblem{Options: y.opt}
 	pr.Pd, pr.Qd = n.Loads(y.scale)
-	r, err := results.After(ctx, n, pr, results.SecurityOptions{Record: record, Groups: groups, Case: c, Emergency: y.emergency, Band: y.band, ShareMissing: y.participation != "", Participation: shares, Threads: a.Threads(), Progress: a.Progress("outages")}, list)
+	r, err := results.After(ctx, n, pr, results.SecurityOptions{Record: record, Groups: groups, Worst: y.worst, Emergency: y.emergency, Band: y.band, ShareMissing: y.participation != "", Participation: shares, Threads: a.Threads(), Progress: a.Progress("outages")}, list)
 	if errors.As(err, new(results.NoBaseError)) {
 		err = fmt.Errorf("%w%s", err, dispatchHint(n))
 	}
@@ -203,12 +204,8 @@ func shortReason(reason string) string {
 }
 
 func printSecurity(w io.Writer, y *results.Security) {
-	breaking := 0
-	for _, r := range y.Outages {
-		breaking += bit(len(r.Violations) > 0)
-	}
-	fmt.Fprintf(w, "%s: %s in %.3f ms: %d secure; %s a limit, %s off load, %d without a power flow\n", y.Case, count(len(y.Outages), "outage"), y.WallMS,
-		y.Secure, countOf(breaking, "breaks", "break"), countOf(y.CutOff, "cuts", "cut"), y.Unsolved)
+	fmt.Fprintf(w, "%s: %s in %.3f ms: %d secure; %s a limit, %s off load, %d without a power flow\n", y.Case, count(y.Count, "outage"), y.WallMS,
+		y.Secure, countOf(y.Breaking, "breaks", "break"), countOf(y.CutOff, "cuts", "cut"), y.Unsolved)
 	fmt.Fprintf(w, "solved: %d in lanes, %d by the factors of the base, %d by their own\n", y.SolvedBy.Lanes, y.SolvedBy.BaseFactors, y.SolvedBy.OwnFactors)
 	if y.Emergency != 1 || y.Band != 0 {
 		fmt.Fprintf(w, "after an outage ratings are %g times as large, and voltage limits %g pu wider\n", y.Emergency, y.Band)

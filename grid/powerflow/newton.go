@@ -94,11 +94,13 @@ func (s *Solver) specify(input Input) error {
 	clear(s.atLimit)
 	clear(s.released)
 	copy(s.vset, n.Vm0)
-	if s.outUnit >= 0 && len(s.gensAt[n.GenBus[s.outUnit]]) == 0 && s.kind[n.GenBus[s.outUnit]] == network.PV {
-		s.kind[n.GenBus[s.outUnit]] = network.PQ
+	for _, g := range s.outUnits {
+		if b := n.GenBus[g]; len(s.gensAt[b]) == 0 && s.kind[b] == network.PV {
+			s.kind[b] = network.PQ
+		}
 	}
 	for g, b := range n.GenBus {
-		if g == s.outUnit {
+		if slices.Contains(s.outUnits, g) {
 			continue
 		}
 		s.ps[b] += pg[g]

@@ -28,7 +28,7 @@ type responses struct {
 	factors    dense.LU
 	// response is what a unit at the row of each switched bus does at the branch's rows, times the upper factor's inverse. effect
 	// is the lower one's inverse times what a unit at each of the branch's rows does at the switched buses.
-	response, effect [columns][]float64
+	response, effect [maxRows][]float64
 	y                []float64
 }
 
@@ -159,15 +159,15 @@ func (r *responses) reset() {
 		r.isSwitched[m] = false
 	}
 	r.switched = r.switched[:0]
-	for i := range columns {
+	for i := range r.response {
 		r.response[i], r.effect[i] = r.response[i][:0], r.effect[i][:0]
 	}
 	r.factors.Resize(0)
 }
 
-// follow factors the matrix of the buses whose kind is not the base's, and that of the branch's rows in what remains. It
+// follow factors the matrix of the buses whose kind is not the base's, and that of the branches' rows in what remains. It
 // returns false where that is singular.
-func (r *responses) follow(o *Outages, c *change) (*smallLU, bool) {
+func (r *responses) follow(o *Outages) bool {
 	s := o.s
 	if slices.ContainsFunc(r.switched, func(m int32) bool { b := r.buses[m]; return s.kind[b] == o.kinds[b] }) {
 		r.reset()
@@ -180,11 +180,15 @@ func (r *responses) follow(o *Outages, c *change) (*smallLU, bool) {
 			r.switched = append(r.switched, int32(m))
 		}
 	}
-	for i := 1; i < c.n; i += 2 {
-		if c.entries[i] = c.reactive[i]; s.kind[s.unknown[c.row[i]/2]] != network.PQ {
-			c.entries[i] = [columns]float64{}
+	for k := range o.count {
+		c := &o.changes[k]
+		for i := 1; i < c.n; i += 2 {
+			if c.entries[i] = c.reactive[i]; s.kind[s.unknown[c.row[i]/2]] != network.PQ {
+				c.entries[i] = [columns]float64{}
+			}
 		}
 	}
+	rows := o.rowCount()
 	n := len(r.switched)
 	r.factors.Resize(n)
 	for t, m := range r.switched {
@@ -192,19 +196,20 @@ func (r *responses) follow(o *Outages, c *change) (*smallLU, bool) {
 		if isNew {
 			first = 0
 			r.right[m].add(1, r.x)
-			for i, v := range o.branchValues(r.x) {
-				r.response[i] = append(r.response[i], v)
-			}
+			response := o.branchValues(r.x)
 			r.right[m].clear(r.x)
 			r.left[m].add(1, r.x)
-			var effect [columns]float64
-			for _, k := range o.path {
-				for i := range columns {
-					effect[i] += o.lowerHalves[k][i]*r.x[2*k] + o.lowerHalves[k][columns+i]*r.x[2*k+1]
+			var effect [maxRows]float64
+			for i := range o.count {
+				c, effect := &o.changes[i], effect[columns*i:]
+				for _, k := range c.path {
+					for i := range columns {
+						effect[i] += c.lower[k][i]*r.x[2*k] + c.lower[k][columns+i]*r.x[2*k+1]
+					}
 				}
 			}
-			for i, v := range effect {
-				r.effect[i] = append(r.effect[i], v)
+			for i := range rows {
+				r.response[i], r.effect[i] = append(r.response[i], response[i]), append(r.effect[i], effect[i])
 			}
 		}
 		products, isSpread := r.products[m], isNew
@@ -227,17 +232,17 @@ func (r *responses) follow(o *Outages, c *change) (*smallLU, bool) {
 		}
 	}
 	r.factors.Factor(factored)
-	for i := range columns {
+	for i := range rows {
 		r.factors.UpperTransposed(r.response[i], factored)
 		r.factors.Lower(r.effect[i], factored)
 	}
-	remaining := c.inverse
-	for j, response := range r.response {
-		for i, effect := range r.effect {
+	remaining := o.inverse
+	for j, response := range r.response[:rows] {
+		for i, effect := range r.effect[:rows] {
 			remaining[j][i] -= dot(response, effect)
 		}
 	}
-	return c.factor(&remaining)
+	return o.factor(&remaining)
 }
 
 // clear zeroes the positions of v in x.
@@ -248,21 +253,21 @@ func (v *sparse) clear(x []float64) {
 }
 
 // solve begins a solve with x, which is A⁻¹ times the right-hand side. It takes what the switched buses do out of u, the
-// branch's part of B⁻¹x.
-func (r *responses) solve(x []float64, u *[columns]float64) {
+// branches' part of B⁻¹x, of a number of rows.
+func (r *responses) solve(rows int, x []float64, u *[maxRows]float64) {
 	r.y = r.y[:0]
 	for _, m := range r.switched {
 		r.y = append(r.y, r.left[m].times(x))
 	}
 	r.factors.Lower(r.y, 0)
-	for i, response := range r.response {
+	for i, response := range r.response[:rows] {
 		u[i] -= dot(response, r.y)
 	}
 }
 
-// take ends it with the solution y for the branch's rows. It takes the switched rows' part out of x.
-func (r *responses) take(x []float64, y *[columns]float64) {
-	for i, effect := range r.effect {
+// take ends it with the solution y for the branches' rows. It takes the switched rows' part out of x.
+func (r *responses) take(rows int, x []float64, y *[maxRows]float64) {
+	for i, effect := range r.effect[:rows] {
 		for t, v := range effect {
 			r.y[t] -= v * y[i]
 		}

@@ -59,6 +59,10 @@ func (y *securityRun) recordCheck(i int, c *secure.Check, w *securityWatch) {
 	*r = AfterOutage{Outage: NewOutage(y.n, c.Outage), Converged: c.Solved, Reason: c.Reason, Islanded: []int{}, References: []int{}, Violations: []Broken{}}
 	if c.Solved {
 		vm, va := c.Voltages()
-		y.measure(i, w, vm, va, nil, nil, nil, make([]float64, w.count()))
+		w.branches = nil
+		if c.Outage.Branch >= 0 {
+			w.branches = []int{c.Outage.Branch}
+		}
+		y.measure(i, w, vm, va, nil, nil, nil)
 	}
 }

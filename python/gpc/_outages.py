@@ -221,7 +221,7 @@ class OutageFlows:
     """What each breaks more than is broken before any outage: dtype BROKEN behind the number i of the outage."""
     elements: Records
     """Of every voltage, rating and unit's limit the highest loading after any outage, below 0 in "by" what is left: dtype BROKEN
-    behind the number k of that outage, and it as out, out_row, out_from, out_to."""
+    behind the number k of that outage, −1 of one that is not kept, and it as out, out_row, out_from, out_to."""
     before: Records
     """Limits that are broken before any outage, of dtype BROKEN."""
     emergency: float
@@ -242,7 +242,7 @@ class OutageFlows:
             _column(rows, "lost_load_mw", 0), _column(rows, "lost_generation_mw", 0), [np.array(o["islanded"], int) for o in rows],
             [np.array(o["references"], int) for o in rows], [o.get("label", "") for o in rows],
             _records(({"i": i, **v} for i, o in enumerate(rows) for v in o["violations"]), _beside(BROKEN, i=np.int32)),
-            _records((_after(number[e["after"]["outage"], e["after"]["row"]], e["after"], e) for e in a["elements"]), _AFTER), _records(a["violations"], BROKEN),
+            _records((_after(number.get((e["after"]["outage"], e["after"]["row"]), -1), e["after"], e) for e in a["elements"]), _AFTER), _records(a["violations"], BROKEN),
             a["emergency"], a["voltage_band_pu"], a["wall_ms"] / 1e3,
         )
 

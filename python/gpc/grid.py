@@ -374,7 +374,7 @@ def pf(
 def outages(
     source: Any, outages: str | os.PathLike[str] | Iterable[str] = "all", loads: Any = None, *, dispatch: Dispatch | None = None, enforce_q: bool = False,
     emergency: float = 1.0, voltage_band: float = 0.0, participation: str | Floats | None = None, tolerance: float = 1e-9, max_iterations: int = 30,
-    progress: Callable[[int, int], None] | None = None,
+    worst: int = 10_000, progress: Callable[[int, int], None] | None = None,
 ) -> OutageFlows:
     """The power flow of a network without one branch or unit at a time, as `gpc pf outages`.
 
@@ -383,14 +383,14 @@ def outages(
     several elements ("branch 5, branch 6"), a busbar ("bus 7"), names of the case, and a label before a colon. The
     reference takes up the power of a unit, or with enforce_q and participation units share it as in
     pf() and secure(), and the balance before any outage too: so a secure dispatch is looked at again with its own limits. After an outage ratings are emergency times as large, and
-    voltages may leave their limits by voltage_band, pu. The rest is as in pf(). Where there is no power
+    voltages may leave their limits by voltage_band, pu. The rest is as in pf(). Of a longer list the worst are kept, 0 keeps all. Where there is no power
     flow without any outage, it is a gpc.Error that says why. progress(done, total) is
     called about ten times a second, with outages. Ctrl-C ends the call, and so does an exception of progress.
     """
     n = _network(source)
     options: dict[str, Any] = {
         "enforce_q": bool(enforce_q), "emergency": number(emergency, "emergency"), "voltage_band": number(voltage_band, "voltage_band"),
-        "tolerance": number(tolerance, "tolerance"), "max_iterations": _whole(max_iterations, "max_iterations"), **named(outages),
+        "tolerance": number(tolerance, "tolerance"), "max_iterations": _whole(max_iterations, "max_iterations"), "worst": _whole(worst, "worst"), **named(outages),
     }
     options["participation"], shares = ("", None) if participation is None else _shares(n, participation)
     given = [*_point(n, loads, dispatch), shares]

@@ -199,6 +199,7 @@ func gpc_network_outages(h C.uintptr_t, opt *C.char, pd unsafe.Pointer, pds C.in
 			outageOptions
 			Emergency float64 `json:"emergency"`
 			Band      float64 `json:"voltage_band"`
+			Worst     int     `json:"worst"`
 		}
 		if err := options(opt, &o); err != nil {
 			return err
@@ -214,7 +215,7 @@ func gpc_network_outages(h C.uintptr_t, opt *C.char, pd unsafe.Pointer, pds C.in
 		if err := checkAfter(o.Emergency, o.Band); err != nil {
 			return err
 		}
-		limits := results.SecurityOptions{Emergency: o.Emergency, Band: o.Band, Threads: y.threads(), Progress: r.progress}
+		limits := results.SecurityOptions{Emergency: o.Emergency, Band: o.Band, Worst: o.Worst, Threads: y.threads(), Progress: r.progress}
 		factors := viewed[float64](&v, "participation", shares, units, ng)
 		if limits.ShareMissing = factors != nil || o.Participation != ""; limits.ShareMissing {
 			if !o.EnforceQ {
@@ -233,7 +234,6 @@ func gpc_network_outages(h C.uintptr_t, opt *C.char, pd unsafe.Pointer, pds C.in
 			if list, limits.Groups, err = results.ReadOutages(n, o.Name, strings.NewReader(o.Lines)); err != nil {
 				return gpc.BadInput(err)
 			}
-			limits.Case = y.c
 		}
 		pr.Context = r
 		flows, err := results.After(r, n, pr, limits, list)
