@@ -212,18 +212,31 @@ func (o *Outages) branchValues(x []float64) (u [maxRows]float64) {
 // as the earlier steps (C. T. Kelley, Iterative Methods for Linear and Nonlinear Equations, SIAM 1995, section 7.3).
 func (o *Outages) broyden() {
 	x, n := o.s.lu.rhs, len(o.lengths)
-	for j := range n {
-		share := dot(o.steps[j], x) / o.lengths[j]
-		if j == n-1 {
-			for i := range x {
-				x[i] /= 1 - share
-			}
-			return
-		}
-		for i, v := range o.steps[j+1] {
-			x[i] += share * v
-		}
+	if n == 0 {
+		return
 	}
+	share := dot(o.steps[0], x) / o.lengths[0]
+	for j := 1; j < n; j++ {
+		share = addDot(x, share, o.steps[j]) / o.lengths[j]
+	}
+	factor := 1 / (1 - share)
+	for i := range x {
+		x[i] *= factor
+	}
+}
+
+// addDot adds a multiple of a to x, and returns their product then.
+func addDot(x []float64, factor float64, a []float64) float64 {
+	var s [2]float64
+	a = a[:len(x)]
+	k := 0
+	for ; k+2 <= len(x); k += 2 { // two numbers a position
+		x[k] += factor * a[k]
+		x[k+1] += factor * a[k+1]
+		s[0] += a[k] * x[k]
+		s[1] += a[k+1] * x[k+1]
+	}
+	return s[0] + s[1]
 }
 
 // addStep adds a step for broyden, which holds for full steps only. A shortened step clears the list.
@@ -236,8 +249,8 @@ func (o *Outages) addStep(scale float64) {
 	if n == len(o.steps) {
 		o.steps = append(o.steps, make([]float64, len(x)))
 	}
-	copy(o.steps[n], x)
 	o.lengths = append(o.lengths, dot(x, x))
+	o.steps[n], o.s.lu.rhs = x, o.steps[n] // which is written before it is read
 }
 
 // dot is the sum of products, in four independent parts.
@@ -360,8 +373,8 @@ func (o *Outages) change(branch int, c *change) bool {
 	self := [2][2]float64{{y.Gff[branch], y.Bff[branch]}, {y.Gtt[branch], y.Btt[branch]}}
 	mutual := [2][2]float64{{y.Gft[branch], y.Bft[branch]}, {y.Gtf[branch], y.Btf[branch]}}
 	for i, b := range ends {
-		if row[i] < 0 || s.dead != nil && s.dead[b] {
-			continue // no row of an island counts
+		if row[i] < 0 || s.fixed(int32(b)) {
+			continue
 		}
 		v2 := o.base.Vm[b] * o.base.Vm[b]
 		x, d := product*cos, product*sin

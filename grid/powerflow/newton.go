@@ -241,7 +241,7 @@ func (s *Solver) mismatch(size float64) (worst float64, bus int) {
 			dq = 0
 		}
 		x := (*[2]float64)(rhs[2*k:])
-		if math.Abs(dp) <= size && math.Abs(dq) <= size || s.dead != nil && s.dead[b] {
+		if math.Abs(dp) <= size && math.Abs(dq) <= size || s.fixed(int32(b)) {
 			*x = [2]float64{}
 			continue
 		}
@@ -271,30 +271,37 @@ func (s *Solver) jacobian() {
 		} else {
 			d[2], d[3] = 0, 1
 		}
-		if s.dead != nil && s.dead[b] {
+		if s.fixed(b) {
 			d[0], d[1] = 1, 0
 			d[2], d[3] = 0, 1
 		}
 	}
 	for k := range s.pairs {
 		p := &s.pairs[k]
-		if p.block < 0 || s.dead != nil && s.dead[p.i] {
+		if p.block < 0 {
 			continue
 		}
 		c, d := s.nn[k], s.h[k]
-		x := data[4*p.blockIJ : 4*p.blockIJ+4 : 4*p.blockIJ+4]
-		h, n := p.gij*d-p.bij*c, p.gij*c+p.bij*d
-		x[0], x[1] = h, n
-		if s.kind[p.i] == network.PQ {
-			x[2], x[3] = -n, h
+		if h, n := p.gij*d-p.bij*c, p.gij*c+p.bij*d; !s.fixed(p.i) {
+			x := data[4*p.blockIJ : 4*p.blockIJ+4 : 4*p.blockIJ+4]
+			x[0], x[1] = h, n
+			if s.kind[p.i] == network.PQ {
+				x[2], x[3] = -n, h
+			}
 		}
-		x = data[4*p.block : 4*p.block+4 : 4*p.block+4]
-		h, n = -p.gji*d-p.bji*c, p.gji*c-p.bji*d
-		x[0], x[1] = h, n
-		if s.kind[p.j] == network.PQ {
-			x[2], x[3] = -n, h
+		if h, n := -p.gji*d-p.bji*c, p.gji*c-p.bji*d; !s.fixed(p.j) {
+			x := data[4*p.block : 4*p.block+4 : 4*p.block+4]
+			x[0], x[1] = h, n
+			if s.kind[p.j] == network.PQ {
+				x[2], x[3] = -n, h
+			}
 		}
 	}
+}
+
+// fixed says whether the voltage of an unknown bus is: it is dead, or a further reference of Outages.Supplied.
+func (s *Solver) fixed(bus int32) bool {
+	return s.kind[bus] == network.Slack || s.dead != nil && s.dead[bus]
 }
 
 // Hopeless is the mismatch (pu) from which Newton's method does not recover: thousands of times any load.

@@ -357,9 +357,11 @@ func (o *Outages) Supplied(former, further []int) (*Outages, error) {
 		n.Kind[r], n.Va0[r], n.References = network.Slack, o.base.Va[r], append(n.References, r)
 	}
 	n.Slack = n.References[0]
-	s, err := New(&n)
-	if err != nil {
-		return nil, err
+	s, err := o.s.Clone(), error(nil)
+	if s.net = &n; len(former) > 0 { // which are no unknowns
+		if s, err = New(&n); err != nil {
+			return nil, err
+		}
 	}
 	input := o.input
 	input.Pg = o.base.Pg

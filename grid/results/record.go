@@ -117,7 +117,7 @@ func (y *securityRun) solvePart(ctx context.Context, first int, progress func(co
 			progress(n)
 		}
 	}
-	w := newSecurityWatch(y.n, y.limits)
+	w := newSecurityWatch(y.n, y.limits, y.base)
 	if err := run.solveAll(ctx, w); err != nil {
 		return nil, err
 	}

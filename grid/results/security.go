@@ -132,7 +132,7 @@ func After(ctx context.Context, n *network.Network, pr FlowProblem, opt Security
 		return nil, NoBaseError{s.Reason(base)}
 	}
 	y := &securityRun{n: n, s: s, input: input, limits: limitsAfter(n, opt.Emergency, opt.Band), base: base, opt: opt, flow: pr.Options, list: list, groups: opt.Groups}
-	w := newSecurityWatch(n, y.limits)
+	w := newSecurityWatch(n, y.limits, base)
 	y.threshold = w.thresholds(base)
 	y.out = &Security{Case: n.Name, EnforceQ: pr.EnforceQ, Emergency: opt.Emergency, Band: opt.Band, Violations: brokenBefore(n, base), Outages: []AfterOutage{}, Base: base}
 	if err := y.start(); err != nil {
@@ -169,7 +169,7 @@ func (y *securityRun) solveAll(ctx context.Context, w *securityWatch) (err error
 
 // brokenBefore lists the limits that the base violates.
 func brokenBefore(n *network.Network, base *powerflow.Solution) []Broken {
-	w := newSecurityWatch(n, limitsAfter(n, 1, 0))
+	w := newSecurityWatch(n, limitsAfter(n, 1, 0), base)
 	list := []Broken{}
 	w.measure(base.Vm, base.Va, base.Pg, base.Qg, nil, w.excesses)
 	for i, x := range w.excesses {
@@ -243,7 +243,7 @@ func (y *securityRun) start() error {
 		if err != nil {
 			return err
 		}
-		y.workers[i] = &worker{scalar, laneflow.NewOutages(lanes, scalar), newSecurityWatch(y.n, y.limits), y.s.NewSolution(), y.s.NewSolution()}
+		y.workers[i] = &worker{scalar, laneflow.NewOutages(lanes, scalar), newSecurityWatch(y.n, y.limits, y.base), y.s.NewSolution(), y.s.NewSolution()}
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package results
 
 import (
 	"math"
+	"math/cmplx"
 	"slices"
 
 	"github.com/gpc-engine/gpc/grid/network"
@@ -32,7 +33,9 @@ type securityWatch struct {
 	units  [4]unitLimit
 	// branches and outUnits are out.
 	branches, outUnits []int
-	excesses           []float64 // of the last solution that is measured
+	excesses           []float64    // of the last solution that is measured
+	base               []float64    // angles of another one
+	direction, v       []complex128 // of voltages there, and voltages that are measured
 	// extreme is the largest excess over each limit after any outage, and outage the number of that outage.
 	extreme []float64
 	outage  []int
@@ -45,9 +48,13 @@ type unitLimit struct {
 	bound      []float64
 }
 
-func newSecurityWatch(n *network.Network, l limits) *securityWatch {
+func newSecurityWatch(n *network.Network, l limits, base *powerflow.Solution) *securityWatch {
 	w := &securityWatch{n: n, limits: l, p: Point{net: n, Flows: network.NewFlows(n.Branches())}}
 	w.units = [4]unitLimit{{"pmin", "MW", -1, n.PMin}, {"pmax", "MW", 1, n.PMax}, {"qmin", "MVAr", -1, n.QMin}, {"qmax", "MVAr", 1, n.QMax}}
+	w.base, w.v = base.Va, make([]complex128, n.Buses())
+	for _, va := range base.Va {
+		w.direction = append(w.direction, cmplx.Rect(1, va))
+	}
 	w.excesses, w.extreme, w.outage = make([]float64, w.count()), make([]float64, w.count()), make([]int, w.count())
 	w.reset()
 	return w
@@ -82,11 +89,18 @@ func (w *securityWatch) measure(vm, va, pg, qg []float64, dark []int, excess []f
 	w.p.Vm, w.p.Va = vm, va
 	w.p.Pg, w.p.Qg = pg, qg
 	n, f, lowest := w.n, w.p.Flows, math.Inf(-1)
-	n.BranchFlows(&n.Admittance, vm, va, f)
 	for b, v := range vm {
 		excess[b], excess[nb+b] = w.limits.vmin[b]-v, v-w.limits.vmax[b]
+		sin, cos := powerflow.Sincos(va[b] - w.base[b])
+		w.v[b] = complex(v, 0) * w.direction[b] * complex(cos, sin)
 	}
+	y := &n.Admittance
 	for k, rate := range w.limits.rate {
+		from, to := w.v[n.From[k]], w.v[n.To[k]]
+		c, d := real(from)*real(to)+imag(from)*imag(to), imag(from)*real(to)-real(from)*imag(to) // V·V·cos and V·V·sin of the angle
+		f2, t2 := real(from)*real(from)+imag(from)*imag(from), real(to)*real(to)+imag(to)*imag(to)
+		f.Pf[k], f.Qf[k] = f2*y.Gff[k]+y.Gft[k]*c+y.Bft[k]*d, -f2*y.Bff[k]+y.Gft[k]*d-y.Bft[k]*c
+		f.Pt[k], f.Qt[k] = t2*y.Gtt[k]+y.Gtf[k]*c-y.Btf[k]*d, -t2*y.Btt[k]-y.Gtf[k]*d-y.Btf[k]*c
 		excess[2*nb+k] = math.Sqrt(f.Pf[k]*f.Pf[k]+f.Qf[k]*f.Qf[k]) - rate
 		excess[2*nb+nl+k] = math.Sqrt(f.Pt[k]*f.Pt[k]+f.Qt[k]*f.Qt[k]) - rate
 	}
