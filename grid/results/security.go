@@ -3,6 +3,7 @@ package results
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -112,11 +113,34 @@ func After(ctx context.Context, n *network.Network, pr FlowProblem, opt Security
 	if err != nil {
 		return nil, err
 	}
-	opt.Emergency = cmp.Or(opt.Emergency, 1)
 	start := time.Now()
+	y, err := newRun(n, s, pr, opt, list)
+	if err == nil {
+		err = y.start()
+	}
+	if err != nil {
+		return nil, err
+	}
+	w := newSecurityWatch(n, y.limits, y.base)
+	if err := y.parts(ctx, w); err != nil {
+		return nil, err
+	}
+	w.measure(y.base.Vm, y.base.Va, y.base.Pg, y.base.Qg, nil, w.excesses)
+	y.out.Elements = y.elements(w)
+	y.out.WallMS = float64(time.Since(start)) / 1e6
+	y.out.rank(opt.Worst)
+	return y.out, nil
+}
+
+// newRun solves the base.
+func newRun(n *network.Network, s *powerflow.Solver, pr FlowProblem, opt SecurityOptions, list []secure.Outage) (*securityRun, error) {
+	opt.Emergency = cmp.Or(opt.Emergency, 1)
 	base, input, err := pr.solve(s, n)
 	if err != nil {
 		return nil, err
+	}
+	if !base.Converged() {
+		return nil, NoBaseError{s.Reason(base)}
 	}
 	if pr.Slack != nil { // outages begin at what units give then
 		input.Pg = slices.Clone(base.Pg)
@@ -128,24 +152,10 @@ func After(ctx context.Context, n *network.Network, pr FlowProblem, opt Security
 		}
 		pr.Slack = nil
 	}
-	if !base.Converged() {
-		return nil, NoBaseError{s.Reason(base)}
-	}
-	y := &securityRun{n: n, s: s, input: input, limits: limitsAfter(n, opt.Emergency, opt.Band), base: base, opt: opt, flow: pr.Options, list: list, groups: opt.Groups}
-	w := newSecurityWatch(n, y.limits, base)
-	y.threshold = w.thresholds(base)
+	y := &securityRun{n: n, s: s, input: input, limits: limitsAfter(n, opt.Emergency, opt.Band), base: base, opt: opt, flow: pr.Options, list: list, groups: opt.Groups, lanes: &laneSolvers{}}
+	y.threshold = newSecurityWatch(n, y.limits, base).thresholds(base)
 	y.out = &Security{Case: n.Name, EnforceQ: pr.EnforceQ, Emergency: opt.Emergency, Band: opt.Band, Violations: brokenBefore(n, base), Outages: []AfterOutage{}, Base: base}
-	if err := y.start(); err != nil {
-		return nil, err
-	}
-	if err := y.parts(ctx, w); err != nil {
-		return nil, err
-	}
-	w.measure(base.Vm, base.Va, base.Pg, base.Qg, nil, w.excesses)
-	y.out.Elements = y.elements(w)
-	y.out.WallMS = float64(time.Since(start)) / 1e6
-	y.out.rank(opt.Worst)
-	return y.out, nil
+	return y, nil
 }
 
 // solveAll solves every outage of the run.
@@ -231,17 +241,43 @@ type worker struct {
 	sol, reserve *powerflow.Solution
 }
 
+// laneSolvers are those of bases by what is at a reactive limit.
+type laneSolvers struct {
+	mu      sync.Mutex
+	solvers map[string]*laneflow.Solver
+}
+
+// maxLaneSolvers is how many are kept.
+const maxLaneSolvers = 64
+
+func (y *laneSolvers) of(scalar *powerflow.Outages) (*laneflow.Solver, error) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	key := fmt.Sprint(scalar.Base().AtLimit)
+	if s, ok := y.solvers[key]; ok {
+		return s, nil
+	}
+	s, err := laneflow.ForOutages(scalar)
+	if y.solvers == nil || len(y.solvers) == maxLaneSolvers {
+		y.solvers = map[string]*laneflow.Solver{}
+	}
+	y.solvers[key] = s
+	return s, err
+}
+
 // start makes the workers.
 func (y *securityRun) start() error {
 	y.workers = make([]*worker, min(max(1, y.opt.Threads), max(1, len(y.list)+len(y.groups))))
-	var lanes *laneflow.Solver
 	for i := range y.workers {
 		scalar, err := y.s.Clone().NewOutages(y.input, y.flow, y.base)
-		if err == nil && i == 0 && len(y.list) > 0 && !y.opt.ShareMissing {
-			lanes, err = laneflow.ForOutages(scalar)
-		}
 		if err != nil {
 			return err
+		}
+		var lanes *laneflow.Solver
+		if len(y.list) > 0 && !y.opt.ShareMissing {
+			if lanes, err = y.lanes.of(scalar); err != nil {
+				return err
+			}
 		}
 		y.workers[i] = &worker{scalar, laneflow.NewOutages(lanes, scalar), newSecurityWatch(y.n, y.limits, y.base), y.s.NewSolution(), y.s.NewSolution()}
 	}
@@ -264,7 +300,9 @@ type securityRun struct {
 	first     int // number of the first group
 
 	workers  []*worker
-	mu       sync.Mutex // of finished and the watch of all workers
+	lanes    *laneSolvers
+	check    *secure.Solver // of shareOutages
+	mu       sync.Mutex     // of finished and the watch of all workers
 	finished int
 	progress func(count int)
 }
@@ -426,11 +464,16 @@ func (y *securityRun) elements(w *securityWatch) []Extreme {
 		if row := i - first; math.IsInf(x, -1) || row >= 0 && row < nl && w.extreme[i+nl] > x || row >= nl && row < 2*nl && w.extreme[i-nl] >= x {
 			continue
 		}
-		e := Extreme{w.broken(i, x), y.outage(w.outage[i])}
-		if e.Value = e.Bound + e.Excess; strings.HasSuffix(e.Kind, "min") {
-			e.Value = e.Bound - e.Excess
-		}
-		out = append(out, e)
+		out = append(out, y.extreme(w, i))
 	}
 	return out
+}
+
+// extreme is that of a limit, of a watch that has measured the base last.
+func (y *securityRun) extreme(w *securityWatch, limit int) Extreme {
+	e := Extreme{w.broken(limit, w.extreme[limit]), y.outage(w.outage[limit])}
+	if e.Value = e.Bound + e.Excess; strings.HasSuffix(e.Kind, "min") {
+		e.Value = e.Bound - e.Excess
+	}
+	return e
 }

@@ -38,9 +38,13 @@ func (y *securityRun) shareOutages(ctx context.Context, opt SecurityOptions, bas
 	}
 	n := *y.n
 	n.Cost, n.ReactiveCost = make([]network.Cost, n.Gens()), nil // a check asks for none
-	s, err := secure.New(&n, secure.Options{Outages: list, Emergency: opt.Emergency, Band: opt.Band, Participation: opt.Participation, Threads: opt.Threads, Dispatchable: network.DispatchablePlain})
-	if err != nil {
-		return nil, err
+	s := y.check
+	if s == nil {
+		s, err = secure.New(&n, secure.Options{Outages: list, Emergency: opt.Emergency, Band: opt.Band, Participation: opt.Participation, Threads: opt.Threads, Dispatchable: network.DispatchablePlain})
+		if err != nil {
+			return nil, err
+		}
+		y.check = s
 	}
 	checks, err := s.Check(ctx, y.input.Pd, y.input.Qd, base.Pg, base.Vm, base.Va)
 	if err != nil {

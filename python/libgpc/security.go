@@ -8,8 +8,10 @@ import "C"
 import (
 	"cmp"
 	"errors"
+	"io"
 	"math"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 	"unsafe"
@@ -186,7 +188,7 @@ func participation(n *network.Network, word string, factors []float64) ([]float6
 }
 
 // gpc_network_outages solves the power flow of every outage of outageOptions at loads and a dispatch as gpc_network_flow
-// does, and answers what gpc pf outages --json prints. participation is a word of the command line, or shares are factors
+// does, or of every outage at each row of loads, and answers what gpc pf outages --json prints. participation is a word of the command line, or shares are factors
 // by unit; without both the reference takes up what is missing.
 //
 //export gpc_network_outages
@@ -200,6 +202,7 @@ func gpc_network_outages(h C.uintptr_t, opt *C.char, pd unsafe.Pointer, pds C.in
 			Emergency float64 `json:"emergency"`
 			Band      float64 `json:"voltage_band"`
 			Worst     int     `json:"worst"`
+			Scenarios int     `json:"scenarios"` // rows of the loads; 0 is one power flow
 		}
 		if err := options(opt, &o); err != nil {
 			return err
@@ -210,7 +213,14 @@ func gpc_network_outages(h C.uintptr_t, opt *C.char, pd unsafe.Pointer, pds C.in
 		}
 		var v views
 		nb, ng := y.n.Buses(), y.n.Gens()
-		loads, reactive := viewed[float64](&v, "pd", pd, pds, nb), viewed[float64](&v, "qd", qd, qds, nb)
+		if o.Scenarios < 0 || o.Scenarios > math.MaxInt32 {
+			return wrongf("%d scenarios, want 0 or more", o.Scenarios)
+		}
+		loads, reactive := viewed[float64](&v, "pd", pd, pds, max(1, o.Scenarios)*nb), viewed[float64](&v, "qd", qd, qds, max(1, o.Scenarios)*nb)
+		var samples [2][]float64
+		if o.Scenarios > 0 {
+			samples, loads, reactive = [2][]float64{scaled(loads, 1/y.n.BaseMVA), scaled(reactive, 1/y.n.BaseMVA)}, nil, nil
+		}
 		power, magnitude, angle := viewed[float64](&v, "pg", pg, pgs, ng), viewed[float64](&v, "vm", vm, vms, nb), viewed[float64](&v, "va", va, vas, nb)
 		if err := checkAfter(o.Emergency, o.Band); err != nil {
 			return err
@@ -236,6 +246,21 @@ func gpc_network_outages(h C.uintptr_t, opt *C.char, pd unsafe.Pointer, pds C.in
 			}
 		}
 		pr.Context = r
+		if o.Scenarios > 0 {
+			rows := [2][][]float64{slices.Collect(slices.Chunk(samples[0], nb)), slices.Collect(slices.Chunk(samples[1], nb))}
+			risks, err := results.AfterScenarios(r, n, pr, limits, list, func(int) ([][]float64, [][]float64, []string, error) {
+				if rows[0] == nil {
+					return nil, nil, nil, io.EOF
+				}
+				pd, qd := rows[0], rows[1]
+				rows = [2][][]float64{}
+				return pd, qd, make([]string, len(pd)), nil
+			})
+			if err != nil {
+				return refusedUnless(r, err)
+			}
+			return answer(out, risks)
+		}
 		flows, err := results.After(r, n, pr, limits, list)
 		if errors.As(err, new(results.NoBaseError)) {
 			return err
