@@ -39,9 +39,6 @@ type Outages struct {
 	responses           *responses
 	dead                []bool // buses of islands without a reference
 	bridges             []bool
-	queue               [2][]int32 // buses on either side of a bridge
-	visited             []int
-	stamp               int
 	supplied            map[string]*Outages // of other references
 }
 
@@ -70,7 +67,7 @@ const (
 func (s *Solver) NewOutages(input Input, opt Options, base *Solution) (*Outages, error) {
 	// A unit's outage changes these, which clones share.
 	s.gensAt, s.qlo, s.qhi = slices.Clone(s.gensAt), slices.Clone(s.qlo), slices.Clone(s.qhi)
-	o := &Outages{s: s, input: input, opt: opt, base: base, dead: make([]bool, s.net.Buses()), visited: make([]int, s.net.Buses())}
+	o := &Outages{s: s, input: input, opt: opt, base: base, dead: make([]bool, s.net.Buses())}
 	o.opt.Start = FromSolution
 	sol := s.NewSolution()
 	copy(sol.Vm, base.Vm)
@@ -399,47 +396,19 @@ func (o *Outages) clearIsland(islanded []int32, out *Solution) {
 }
 
 // cutOff lists the buses that a branch's outage leaves without a reference.
-func (o *Outages) cutOff(branch int) []int32 {
+func (o *Outages) cutOff(branch int) (list []int32) {
 	if !o.bridges[branch] {
 		return nil
 	}
-	return o.island(branch)
-}
-
-// island lists the buses that a bridge's outage leaves without a reference. The search grows both sides in turn, so
-// that a small side costs little.
-func (o *Outages) island(branch int) []int32 {
-	s, n := o.s, o.s.net
-	o.stamp++
-	ends := [2]int{n.From[branch], n.To[branch]}
-	hasReference := [2]bool{}
-	for side, b := range ends {
-		o.queue[side] = append(o.queue[side][:0], int32(b))
-		o.visited[b] = o.stamp
-		hasReference[side] = n.Kind[b] == network.Slack
+	n := o.s.net
+	island, hasReference := n.Islands(branch), make([]bool, n.Buses())
+	for _, r := range n.References {
+		hasReference[island[r]] = true
 	}
-	next, complete := [2]int{}, [2]bool{}
-	for !complete[0] || !complete[1] {
-		for side := range ends {
-			if next[side] == len(o.queue[side]) {
-				complete[side] = true
-				if !hasReference[side] {
-					return slices.Clone(o.queue[side])
-				}
-				continue
-			}
-			b := o.queue[side][next[side]]
-			next[side]++
-			for _, k := range s.branchesAt[b] {
-				neighbour := int32(n.From[k] + n.To[k] - int(b))
-				if int(k) == branch || o.visited[neighbour] == o.stamp {
-					continue
-				}
-				o.visited[neighbour] = o.stamp
-				o.queue[side] = append(o.queue[side], neighbour)
-				hasReference[side] = hasReference[side] || n.Kind[neighbour] == network.Slack
-			}
+	for b, part := range island {
+		if !hasReference[part] {
+			list = append(list, int32(b))
 		}
 	}
-	return nil
+	return list
 }
