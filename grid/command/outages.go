@@ -83,8 +83,8 @@ continue. With --shard i/n it solves every n-th of these parts, from i on, and p
 own. When all are in the folder, the command without --shard prints the whole.
 
 --scenarios reads a table of loads: every outage of each row is solved. It prints the
-probability that an outage breaks a limit, with its interval of 95 %, and each outage and
-limit by how often it does.
+probability that an outage breaks a limit, with its interval of 95 %. Tables have the
+outages and limits by how often.
 
 --emergency and --voltage-band widen the limits after an outage, and with --participation
 units share the missing power, as in gpc opf secure.

@@ -77,6 +77,19 @@ func (r *Risk) estimate(n int) {
 // Loads reads up to a number of further scenarios: loads by bus, pu, and names. It returns io.EOF after the last.
 type Loads func(limit int) (pd, qd [][]float64, names []string, err error)
 
+// Rows are the scenarios of rows of loads.
+func Rows(pd, qd [][]float64) Loads {
+	return func(limit int) (p, q [][]float64, names []string, err error) {
+		k := min(limit, len(pd))
+		if k == 0 {
+			err = io.EOF
+		}
+		p, pd = pd[:k], pd[k:]
+		q, qd = qd[:k], qd[k:]
+		return p, q, make([]string, k), err
+	}
+}
+
 // scenariosAtOnce are in memory at a time.
 const scenariosAtOnce = 256
 

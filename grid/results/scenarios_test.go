@@ -2,7 +2,6 @@ package results
 
 import (
 	"fmt"
-	"io"
 	"math"
 	"math/rand/v2"
 	"reflect"
@@ -36,15 +35,9 @@ func TestScenariosCountWhatEachBreaks(t *testing.T) {
 	} {
 		var all [2]*Scenarios
 		for i, threads := range []int{1, 3} {
-			read := 0
 			c.opt.Threads = threads
-			all[i] = require.Get(AfterScenarios(t.Context(), n, c.pr, c.opt, list, func(int) ([][]float64, [][]float64, []string, error) {
-				first := read
-				if read = min(read+7, len(pd)); first == read {
-					return nil, nil, nil, io.EOF
-				}
-				return pd[first:read], qd[first:read], make([]string, read-first), nil
-			}))(t)
+			rows := Rows(pd, qd)
+			all[i] = require.Get(AfterScenarios(t.Context(), n, c.pr, c.opt, list, func(int) ([][]float64, [][]float64, []string, error) { return rows(7) }))(t)
 			all[i].WallMS = 0
 		}
 		if !reflect.DeepEqual(all[0], all[1]) {

@@ -8,7 +8,6 @@ import "C"
 import (
 	"cmp"
 	"errors"
-	"io"
 	"math"
 	"runtime"
 	"slices"
@@ -213,14 +212,8 @@ func gpc_network_outages(h C.uintptr_t, opt *C.char, pd unsafe.Pointer, pds C.in
 		}
 		var v views
 		nb, ng := y.n.Buses(), y.n.Gens()
-		if o.Scenarios < 0 || o.Scenarios > math.MaxInt32 {
-			return wrongf("%d scenarios, want 0 or more", o.Scenarios)
-		}
-		loads, reactive := viewed[float64](&v, "pd", pd, pds, max(1, o.Scenarios)*nb), viewed[float64](&v, "qd", qd, qds, max(1, o.Scenarios)*nb)
-		var samples [2][]float64
-		if o.Scenarios > 0 {
-			samples, loads, reactive = [2][]float64{scaled(loads, 1/y.n.BaseMVA), scaled(reactive, 1/y.n.BaseMVA)}, nil, nil
-		}
+		rows := max(1, o.Scenarios) * nb
+		loads, reactive := viewed[float64](&v, "pd", pd, pds, rows), viewed[float64](&v, "qd", qd, qds, rows)
 		power, magnitude, angle := viewed[float64](&v, "pg", pg, pgs, ng), viewed[float64](&v, "vm", vm, vms, nb), viewed[float64](&v, "va", va, vas, nb)
 		if err := checkAfter(o.Emergency, o.Band); err != nil {
 			return err
@@ -247,15 +240,9 @@ func gpc_network_outages(h C.uintptr_t, opt *C.char, pd unsafe.Pointer, pds C.in
 		}
 		pr.Context = r
 		if o.Scenarios > 0 {
-			rows := [2][][]float64{slices.Collect(slices.Chunk(samples[0], nb)), slices.Collect(slices.Chunk(samples[1], nb))}
-			risks, err := results.AfterScenarios(r, n, pr, limits, list, func(int) ([][]float64, [][]float64, []string, error) {
-				if rows[0] == nil {
-					return nil, nil, nil, io.EOF
-				}
-				pd, qd := rows[0], rows[1]
-				rows = [2][][]float64{}
-				return pd, qd, make([]string, len(pd)), nil
-			})
+			rows := results.Rows(slices.Collect(slices.Chunk(pr.Pd, nb)), slices.Collect(slices.Chunk(pr.Qd, nb)))
+			pr.Pd, pr.Qd = nil, nil
+			risks, err := results.AfterScenarios(r, n, pr, limits, list, rows)
 			if err != nil {
 				return refusedUnless(r, err)
 			}
