@@ -128,18 +128,6 @@ func (o *Outages) iterate(evaluated bool, out *Solution) bool {
 	}
 }
 
-// accept says whether a compensated solution is a power flow within enforced reactive limits.
-func (o *Outages) accept(out *Solution, tolerance float64) bool {
-	if !(out.Mismatch <= tolerance) {
-		return false
-	}
-	out.Status = Converged
-	if !o.opt.EnforceQ {
-		return true
-	}
-	return !o.s.enforce(out, reactiveSlack)
-}
-
 // freezeIsland keeps the voltages of an island: with the rows of its live neighbour corrected the rest does not
 // depend on them.
 func (o *Outages) freezeIsland() {
@@ -240,7 +228,7 @@ func addDot(x []float64, factor float64, a []float64) float64 {
 }
 
 // addStep adds a step for broyden, which holds for full steps only. A shortened step clears the list.
-func (o *Outages) addStep(scale float64) {
+func (o *Outages) addStep(scale, length float64) {
 	x, n := o.s.lu.rhs, len(o.lengths)
 	if scale != 1 {
 		o.lengths = o.lengths[:0]
@@ -249,7 +237,7 @@ func (o *Outages) addStep(scale float64) {
 	if n == len(o.steps) {
 		o.steps = append(o.steps, make([]float64, len(x)))
 	}
-	o.lengths = append(o.lengths, dot(x, x))
+	o.lengths = append(o.lengths, length)
 	o.steps[n], o.s.lu.rhs = x, o.steps[n] // which is written before it is read
 }
 
@@ -278,7 +266,7 @@ func (o *Outages) invert() {
 		for _, k := range c.path {
 			c.lower[k], c.upper[k] = half{}, half{}
 		}
-		c.path = o.s.lu.path(c.path[:0], int32(c.row[0]/2), int32(c.row[c.n-1]/2))
+		c.path = o.s.lu.path(c.path[:0], []int32{int32(c.row[0] / 2), int32(c.row[c.n-1] / 2)})
 		for j := range c.n {
 			index := columns*(c.row[j]%2) + j
 			c.lower[c.row[j]/2][index], c.upper[c.row[j]/2][index] = 1, 1

@@ -351,24 +351,29 @@ const (
 	MaxAngleStep     = 1.5
 )
 
-// stepScale shortens the solution of the linear system to the longest allowed step.
-func (s *Solver) stepScale() float64 {
+// stepScale shortens the solution of the linear system, of a squared length, to the longest allowed step.
+func (s *Solver) stepScale() (scale, length float64) {
 	x := s.lu.rhs
 	angle, magnitude := 0.0, 0.0
+	var squares [2]float64
 	for k := 0; k+1 < len(x); k += 2 {
-		if a := math.Abs(x[k]); a > angle {
+		a, m := math.Abs(x[k]), math.Abs(x[k+1])
+		if a > angle {
 			angle = a
 		}
-		if m := math.Abs(x[k+1]); m > magnitude {
+		if m > magnitude {
 			magnitude = m
 		}
+		squares[0] += a * a
+		squares[1] += m * m
 	}
-	return min(1, MaxAngleStep/angle, MaxMagnitudeStep/magnitude)
+	return min(1, MaxAngleStep/angle, MaxMagnitudeStep/magnitude), squares[0] + squares[1]
 }
 
 // step adds the solution of the linear system to the voltages, shortened where it is too long.
 func (s *Solver) step() {
-	x, scale := s.lu.rhs, s.stepScale()
+	x := s.lu.rhs
+	scale, _ := s.stepScale()
 	for k, b := range s.unknown {
 		s.va[b] += scale * x[2*k]
 		s.vm[b] += scale * s.vm[b] * x[2*k+1]

@@ -155,7 +155,7 @@ func (o *Outages) Adopt(vm, va, p, q []float64, mismatch float64, out *Solution)
 	copy(s.q, q)
 	s.resize(out)
 	*out = Solution{Vm: out.Vm, Va: out.Va, Pg: out.Pg, Qg: out.Qg, AtLimit: out.AtLimit, Mismatch: mismatch}
-	if !o.accept(out, mismatch) {
+	if o.opt.EnforceQ && s.enforce(out, reactiveSlack) {
 		return false
 	}
 	o.finish(out)

@@ -84,12 +84,12 @@ func Sincos(d float64) (sin, cos float64) {
 	return math.Sincos(d)
 }
 
-// move is the solver's step, of the voltages in rectangular form too. A product by 1 + Δv and by the sine and cosine of a small angle costs a
+// move is the solver's step, of a squared length, of the voltages in rectangular form too. A product by 1 + Δv and by the sine and cosine of a small angle costs a
 // tenth of those of any angle.
-func (y *rows) move(s *Solver) (scale float64) {
+func (y *rows) move(s *Solver) (scale, length float64) {
 	rhs, voltages := s.lu.rhs, y.v[:len(s.position)]
 	vm, va := s.vm[:len(voltages)], s.va[:len(voltages)]
-	scale = s.stepScale()
+	scale, length = s.stepScale()
 	for b, k := range s.position {
 		if k < 0 {
 			continue
@@ -103,5 +103,5 @@ func (y *rows) move(s *Solver) (scale float64) {
 		e, f := (1+dv)*v[0], (1+dv)*v[1]
 		v[0], v[1] = e*cos-f*sin, f*cos+e*sin
 	}
-	return scale
+	return scale, length
 }

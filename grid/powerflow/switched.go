@@ -14,14 +14,14 @@ import (
 // changes of all rows, those of the branch that is out and of the switched buses. As in Outages.solve, the solution of
 // the changed Jacobian is B⁻¹(x − A⁻¹E·(I + D(A·B)⁻¹E)⁻¹·DB⁻¹x). What belongs to the base is kept.
 type responses struct {
-	buses    []int32 // that may switch
-	number   []int32 // by bus, among these
-	rows     [][]entry
-	left     []sparse    // dᵢB⁻¹ for the changes dᵢ of their rows; empty until they are needed
-	right    []sparse    // A⁻¹eⱼ
-	products [][]float64 // of these, by i and j; NaN until they are needed
-	x        []float64   // zeros, two numbers a position
-	visited  []bool      // by position
+	buses        []int32 // that may switch
+	number       []int32 // by bus, among these
+	rows         [][]entry
+	left         []sparse    // dᵢB⁻¹ for the changes dᵢ of their rows; empty until they are needed
+	right        []sparse    // A⁻¹eⱼ
+	products     [][]float64 // of these, by i and j; NaN until they are needed
+	x            []float64   // zeros, two numbers a position
+	lower, upper []half      // of use
 	// The buses whose kind is not the base's, in the order in which they switched, and the factors of their part of the matrix.
 	switched   []int32
 	isSwitched []bool
@@ -61,7 +61,7 @@ func (v *sparse) add(factor float64, x []float64) {
 
 // newResponses has the changes of rows at the base, which the solver holds.
 func (s *Solver) newResponses() *responses {
-	r := &responses{number: make([]int32, s.net.Buses()), x: make([]float64, 2*s.lu.n), visited: make([]bool, s.lu.n)}
+	r := &responses{number: make([]int32, s.net.Buses()), x: make([]float64, 2*s.lu.n), lower: make([]half, s.lu.n), upper: make([]half, s.lu.n)}
 	for k, b := range s.unknown {
 		if r.number[b] = -1; s.kind[b] != network.PV && s.atLimit[b] == 0 {
 			continue
@@ -103,54 +103,26 @@ func (r *responses) use(s *Solver, m int32) {
 		return
 	}
 	r.products[m] = slices.Repeat([]float64{math.NaN()}, len(r.buses))
-	k := s.position[r.buses[m]]
-	r.x[2*k+1] = 1
-	r.right[m] = r.eliminate(s, []int32{k}, s.lu.columnOf, func(k int32, l []float64, _ *[4]float64, x, y []float64) {
-		for a, row := range s.lu.row[s.lu.start[k]:s.lu.start[k+1]] {
-			b := l[4*a : 4*a+4 : 4*a+4]
-			y[2*row] -= b[0]*x[0] + b[1]*x[1]
-			y[2*row+1] -= b[2]*x[0] + b[3]*x[1]
-		}
-	})
 	var positions []int32
 	for _, e := range r.rows[m] {
-		r.x[e.column] = e.value
 		positions = append(positions, e.column/2)
 	}
-	r.left[m] = r.eliminate(s, positions, s.lu.rightOf, func(k int32, u []float64, i *[4]float64, x, y []float64) {
-		x[0], x[1] = i[0]*x[0]+i[2]*x[1], i[1]*x[0]+i[3]*x[1]
-		for a, row := range s.lu.row[s.lu.start[k]:s.lu.start[k+1]] {
-			b := u[4*a : 4*a+4 : 4*a+4]
-			y[2*row] -= b[0]*x[0] + b[2]*x[1]
-			y[2*row+1] -= b[1]*x[0] + b[3]*x[1]
-		}
-	})
-}
-
-// eliminate calls step at all positions on the paths of these to the root. It gets the position's blocks, its inverse
-// pivot and its numbers. The vector is taken out of x.
-func (r *responses) eliminate(s *Solver, positions []int32, blocks func(k int) []float64, step func(k int32, blocks []float64, inverse *[4]float64, x, y []float64)) (v sparse) {
-	lu := s.lu
-	for _, k := range positions {
-		for !r.visited[k] {
-			r.visited[k] = true
-			v.positions = append(v.positions, k)
-			if lu.start[k] == lu.start[k+1] {
-				break
-			}
-			k = lu.row[lu.start[k]]
+	path := s.lu.path(nil, positions)
+	for _, k := range path {
+		r.lower[k], r.upper[k] = half{}, half{}
+	}
+	r.lower[s.position[r.buses[m]]][columns] = 1
+	for _, e := range r.rows[m] {
+		r.upper[e.column/2][columns*(e.column%2)] = e.value
+	}
+	s.lu.halves(r.lower, r.upper, path)
+	left, right := &r.left[m], &r.right[m]
+	for _, k := range path {
+		left.positions, left.values = append(left.positions, k), append(left.values, r.upper[k][0], r.upper[k][columns])
+		if l := &r.lower[k]; l[0] != 0 || l[columns] != 0 {
+			right.positions, right.values = append(right.positions, k), append(right.values, l[0], l[columns])
 		}
 	}
-	slices.Sort(v.positions)
-	for _, k := range v.positions {
-		step(k, blocks(int(k)), (*[4]float64)(lu.inverse[4*k:]), r.x[2*k:2*k+2], r.x)
-		r.visited[k] = false
-	}
-	for _, k := range v.positions {
-		v.values = append(v.values, r.x[2*k], r.x[2*k+1])
-		r.x[2*k], r.x[2*k+1] = 0, 0
-	}
-	return v
 }
 
 // reset has no switched bus.
