@@ -335,7 +335,7 @@ func (o *Outages) takeOut(units []int) (input Input, compatible bool, restore fu
 }
 
 // suppliedNumbers bounds the numbers that Supplied keeps.
-const suppliedNumbers = 1 << 23
+const suppliedNumbers = 1 << 21
 
 // Supplied are the outages of the same base with other references: without former ones, and with further ones at the
 // base's angle. They are owned by o.

@@ -161,14 +161,16 @@ func newRun(n *network.Network, s *powerflow.Solver, pr FlowProblem, opt Securit
 // solveAll solves every outage of the run.
 func (y *securityRun) solveAll(ctx context.Context, w *securityWatch) (err error) {
 	y.out.Outages = make([]AfterOutage, len(y.list)+len(y.groups))
-	flows := y.indices()
+	var flows []int
+	first := 0
 	if y.opt.ShareMissing {
 		if flows, err = y.shareOutages(ctx, y.opt, y.base, w); err != nil {
 			return err
 		}
+		first = len(y.list)
 	}
-	for i := range y.groups {
-		flows = append(flows, len(y.list)+i)
+	for i := first; i < len(y.out.Outages); i++ {
+		flows = append(flows, i)
 	}
 	errs := make([]error, len(y.workers))
 	parallel.Each(len(y.workers), len(y.workers), func(_, part int) {
@@ -188,15 +190,6 @@ func brokenBefore(n *network.Network, base *powerflow.Solution) []Broken {
 		}
 	}
 	return list
-}
-
-// indices are the indices of all outages.
-func (y *securityRun) indices() []int {
-	all := make([]int, len(y.list))
-	for i := range all {
-		all[i] = i
-	}
-	return all
 }
 
 // count counts an outage.
