@@ -41,7 +41,6 @@ var limits = map[string]limit{
 	"robots":               {1, 1 << 16},
 	"scenarios":            {0, mostScenarios},
 	"candidates":           {1, batchnav.MaxCandidates},
-	"pf outages worst":     {0, mostScenarios},
 	"estimate-window":      {0, domain.MaxWindow},
 	"max-iterations":       {0, 10_000},
 	"bench batch":          {1, 1 << 20},

@@ -153,6 +153,7 @@ Exit code 1 says that an outage breaks a limit, cuts off load or has no power fl
 	files.flags(f)
 	f.Lookup("out").Usage = "`FILE` for all outages (.csv), everything (.json), or the case with the solution without outage (.m)"
 	f.Lookup("csv").Usage = "`folder` to write outages.csv, violations.csv and elements.csv to"
+	cli.Bound(cmd, "worst", 0, 10_000_000)
 	return cmd
 }
 
