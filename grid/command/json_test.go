@@ -14,7 +14,7 @@ import (
 
 // printed is what pf and opf print with --json, and the objects in it, in the order of their page.
 var printed = []pages.Section{
-	{Title: "`pf`", Value: results.PowerFlow{}}, {Title: "`pf outages`", Value: results.Security{}},
+	{Title: "`pf`", Value: results.PowerFlow{}}, {Title: "`pf outages`", Value: results.Security{}}, {Title: "`pf outages --scenarios`", Value: results.Scenarios{}},
 	{Title: "`opf`", Value: optimalFlow{}}, {Title: "`opf secure`", Value: results.SecureFlow{}}, {Title: "`opf secure --loads`", Value: secureChain{}},
 	{Title: "`opf batch`", Value: optima.OptimalFlows{}}, {Title: "`opf series`", Value: seriesResult{}},
 	{Title: "Object `broken outage`", Value: results.Check{}}, {Title: "Object `limit`", Value: results.Limit{}}, {Title: "Object `generator`", Value: results.GenOutput{}}, {Title: "Object `branch`", Value: results.BranchFlow{}},

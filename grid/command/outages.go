@@ -16,10 +16,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gpc-engine/gpc/cli"
-	"github.com/gpc-engine/gpc/grid/matpower"
 	"github.com/gpc-engine/gpc/grid/network"
 	"github.com/gpc-engine/gpc/grid/results"
 	"github.com/gpc-engine/gpc/grid/secure"
+	"github.com/gpc-engine/gpc/grid/series"
 	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/internal/finite"
 	"github.com/gpc-engine/gpc/internal/version"
@@ -49,7 +49,9 @@ type outageFlags struct {
 	flowFlags
 	outages         string
 	emergency, band float64
+	worst           int
 	record, shard   string
+	scenarios       string
 }
 
 // outagesCommand is gpc pf outages.
@@ -80,6 +82,10 @@ without outage.
 continue. With --shard i/n it solves every n-th of these parts, from i on, and prints its
 own. When all are in the folder, the command without --shard prints the whole.
 
+--scenarios reads a table of loads: every outage of each row is solved. It prints the
+probability that an outage breaks a limit, with its interval of 95 %. Tables have the
+outages and limits by how often.
+
 --emergency and --voltage-band widen the limits after an outage, and with --participation
 units share the missing power, as in gpc opf secure.
 
@@ -100,7 +106,19 @@ Exit code 1 says that an outage breaks a limit, cuts off load or has no power fl
 			if err != nil {
 				return err
 			}
-			r, err := y.run(cmd.Context(), c, n, a)
+			pr, opt, list, err := y.problem(n, a)
+			if err != nil {
+				return err
+			}
+			if y.scenarios != "" {
+				return y.sample(cmd.Context(), n, a, &files, func(next results.Loads) (*results.Scenarios, error) {
+					return results.AfterScenarios(cmd.Context(), n, pr, opt, list, next)
+				})
+			}
+			r, err := results.After(cmd.Context(), n, pr, opt, list)
+			if errors.As(err, new(results.NoBaseError)) {
+				err = fmt.Errorf("%w%s", err, dispatchHint(n))
+			}
 			if err != nil {
 				return err
 			}
@@ -119,7 +137,7 @@ Exit code 1 says that an outage breaks a limit, cuts off load or has no power fl
 			if err := cmp.Or(err, writeSecurity(files.csv, r)); err != nil {
 				return err
 			}
-			return a.PrintChecked(r.Secure >= len(r.Outages), r, func(w io.Writer) { printSecurity(w, r) })
+			return a.PrintChecked(r.Secure >= r.Count, r, func(w io.Writer) { printSecurity(w, r) })
 		},
 	}
 	f := cmd.Flags()
@@ -127,12 +145,15 @@ Exit code 1 says that an outage breaks a limit, cuts off load or has no power fl
 	f.Float64Var(&y.emergency, "emergency", 1, "factor on every rating after an outage, 1 or more")
 	f.StringVar(&y.participation, "participation", "", "with --enforce-q, units share the balance, before an outage and after it: "+slackWords+" (default: the reference takes it up)")
 	f.Float64Var(&y.band, "voltage-band", 0, "how far voltages may exceed their limits after an outage, pu")
+	f.IntVar(&y.worst, "worst", results.DefaultWorst, "outages that are ranked and printed, the worst; all are counted, and 0 prints all")
 	f.StringVar(&y.record, "record", "", "`folder` to keep the results in; what is in it is not solved again")
 	f.StringVar(&y.shard, "shard", "", "i/n: with --record, solve part i (from 0) of n"+cli.ShardUsage)
+	f.StringVar(&y.scenarios, "scenarios", "", "`FILE` (.csv or .parquet) of loads, a row a scenario, as in gpc opf series: how often outages break limits")
 	y.flags(f)
 	files.flags(f)
 	f.Lookup("out").Usage = "`FILE` for all outages (.csv), everything (.json), or the case with the solution without outage (.m)"
 	f.Lookup("csv").Usage = "`folder` to write outages.csv, violations.csv and elements.csv to"
+	cli.Bound(cmd, "worst", 0, 10_000_000)
 	return cmd
 }
 
@@ -155,42 +176,92 @@ func dispatchHint(n *network.Network) string {
 	return "; a file of PGLib holds no dispatch of its own: gpc opf FILE --out solved.m writes one"
 }
 
-// run solves the base and every outage in parallel.
-func (y *outageFlags) run(ctx context.Context, c *matpower.Case, n *network.Network, a *cli.App) (*results.Security, error) {
+// problem is the power flow with its outages.
+func (y *outageFlags) problem(n *network.Network, a *cli.App) (pr results.FlowProblem, opt results.SecurityOptions, list []secure.Outage, err error) {
 	list, word := secure.Named(n, y.outages)
-	var groups []results.Group
 	if !word {
 		f, err := os.Open(y.outages)
 		if err != nil {
-			return nil, cli.BadInputf("--outages: %w: want branches, units, all or a file of lines such as \"branch 7\" and \"branch 5, unit 2\"", err)
+			return pr, opt, nil, cli.BadInputf("--outages: %w: want branches, units, all or a file of lines such as \"branch 7\" and \"branch 5, unit 2\"", err)
 		}
 		defer f.Close()
-		if list, groups, err = results.ReadOutages(n, y.outages, f); err != nil {
-			return nil, cli.BadInputf("--outages: %w", err)
+		if list, opt.Groups, err = results.ReadOutages(n, y.outages, f); err != nil {
+			return pr, opt, nil, cli.BadInputf("--outages: %w", err)
 		}
 	}
-	shares, err := y.slack(n)
-	if err != nil {
-		return nil, err
+	if opt.Participation, err = y.slack(n); err != nil {
+		return pr, opt, nil, err
 	}
 	part, err := a.Shard(y.shard)
 	if err != nil {
-		return nil, err
+		return pr, opt, nil, err
 	}
-	var record *results.Record
 	switch {
 	case y.record != "":
-		record = &results.Record{Folder: y.record, Build: version.Build(), Index: part.Index, Count: part.Count}
+		opt.Record = &results.Record{Folder: y.record, Build: version.Build(), Index: part.Index, Count: part.Count}
 	case part.Count > 0:
-		return nil, cli.BadInputf("--shard needs --record: the folder that the parts are joined in")
+		return pr, opt, nil, cli.BadInputf("--shard needs --record: the folder that the parts are joined in")
 	}
-	pr := results.FlowProblem{Options: y.opt}
+	pr.Options = y.opt
 	pr.Pd, pr.Qd = n.Loads(y.scale)
-	r, err := results.After(ctx, n, pr, results.SecurityOptions{Record: record, Groups: groups, Case: c, Emergency: y.emergency, Band: y.band, ShareMissing: y.participation != "", Participation: shares, Threads: a.Threads(), Progress: a.Progress("outages")}, list)
-	if errors.As(err, new(results.NoBaseError)) {
-		err = fmt.Errorf("%w%s", err, dispatchHint(n))
+	opt.Worst, opt.Emergency, opt.Band = y.worst, y.emergency, y.band
+	opt.ShareMissing, opt.Threads, opt.Progress = y.participation != "", a.Threads(), a.Progress("outages")
+	return pr, opt, list, nil
+}
+
+// sample prints and writes how often outages break limits over the scenarios of a table.
+func (y *outageFlags) sample(ctx context.Context, n *network.Network, a *cli.App, files *outputs, solve func(results.Loads) (*results.Scenarios, error)) error {
+	if y.record != "" || files.out != "" || y.scale != 1 {
+		return cli.BadInputf("--scenarios takes no --record, --out and --scale: --csv and --json write its results, and its table has a column scale")
 	}
-	return r, err
+	source, err := series.Open(y.scenarios, n)
+	if err != nil {
+		return cli.BadInputf("--scenarios: %w", err)
+	}
+	defer source.Close()
+	r, err := solve(func(limit int) (pd, qd [][]float64, names []string, err error) {
+		steps, err := source.Next(limit)
+		if err != nil {
+			if !errors.Is(err, io.EOF) {
+				err = cli.BadInputf("--scenarios: %w", err)
+			}
+			return nil, nil, nil, err
+		}
+		return steps.Pd, steps.Qd, steps.Time, nil
+	})
+	if err != nil {
+		return err
+	}
+	if files.csv != "" {
+		if err := cmp.Or(writeCSV(filepath.Join(files.csv, "outages.csv"), cells(r.Outages)), writeCSV(filepath.Join(files.csv, "elements.csv"), cells(r.Elements))); err != nil {
+			return err
+		}
+	}
+	return a.PrintChecked(r.Before.Scenarios+r.After.Scenarios == 0, r, func(w io.Writer) { printScenarios(w, r) })
+}
+
+// printScenarios writes the probabilities, and tables of the outages and limits that are broken most often.
+func printScenarios(w io.Writer, y *results.Scenarios) {
+	percent := func(r results.Risk) string {
+		return fmt.Sprintf("%.2f %% [%.2f, %.2f]", 100*r.Probability, 100*r.Low, 100*r.High)
+	}
+	fmt.Fprintf(w, "%s: %s of %s each in %.3f ms\n", y.Case, count(y.Scenarios, "scenario"), count(y.Count, "outage"), y.WallMS)
+	fmt.Fprintf(w, "a limit is broken after an outage in %d: %s, without any outage in %d: %s\n", y.After.Scenarios, percent(y.After), y.Before.Scenarios, percent(y.Before))
+	rows := [][]string{{"outage", "scenarios", "probability [95 %]", "no power flow", "largest severity"}}
+	for _, r := range y.Outages[:min(len(y.Outages), printedOutages)] {
+		rows = append(rows, []string{r.Where(), strconv.Itoa(r.Scenarios), percent(r.Risk), strconv.Itoa(r.Unsolved), fmt.Sprintf("%.3f", r.Severity)})
+	}
+	limits := [][]string{{"limit", "at", "scenarios", "probability [95 %]", "by at most", "unit", "after", "in scenario"}}
+	for _, r := range y.Elements[:min(len(y.Elements), printedOutages)] {
+		limits = append(limits, []string{r.Kind, r.Limit.Where(), strconv.Itoa(r.Scenarios), percent(r.Risk), fmt.Sprintf("%.4f", r.Excess), r.Unit, r.Extreme.Outage.Where(), r.Scenario})
+	}
+	for _, table := range [][][]string{rows, limits} {
+		if len(table) > 1 {
+			fmt.Fprintln(w)
+			cli.Table(w, table)
+		}
+	}
+	printMore(w, max(len(y.Outages), len(y.Elements))-printedOutages)
 }
 
 // printedOutages is how many outages a table lists.
@@ -203,12 +274,8 @@ func shortReason(reason string) string {
 }
 
 func printSecurity(w io.Writer, y *results.Security) {
-	breaking := 0
-	for _, r := range y.Outages {
-		breaking += bit(len(r.Violations) > 0)
-	}
-	fmt.Fprintf(w, "%s: %s in %.3f ms: %d secure; %s a limit, %s off load, %d without a power flow\n", y.Case, count(len(y.Outages), "outage"), y.WallMS,
-		y.Secure, countOf(breaking, "breaks", "break"), countOf(y.CutOff, "cuts", "cut"), y.Unsolved)
+	fmt.Fprintf(w, "%s: %s in %.3f ms: %d secure; %s a limit, %s off load, %d without a power flow\n", y.Case, count(y.Count, "outage"), y.WallMS,
+		y.Secure, countOf(y.Breaking, "breaks", "break"), countOf(y.CutOff, "cuts", "cut"), y.Unsolved)
 	fmt.Fprintf(w, "solved: %d in lanes, %d by the factors of the base, %d by their own\n", y.SolvedBy.Lanes, y.SolvedBy.BaseFactors, y.SolvedBy.OwnFactors)
 	if y.Emergency != 1 || y.Band != 0 {
 		fmt.Fprintf(w, "after an outage ratings are %g times as large, and voltage limits %g pu wider\n", y.Emergency, y.Band)

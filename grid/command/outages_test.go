@@ -427,3 +427,50 @@ func TestShardsOfOutages(t *testing.T) {
 		t.Errorf("a folder of other options: exit code %d, %s", code, log)
 	}
 }
+
+// A table of loads is a scenario a row: the counts are those of each row's own outages, printed, as JSON and as tables.
+func TestScenariosOfOutages(t *testing.T) {
+	dir := t.TempDir()
+	loads := filepath.Join(dir, "loads.csv")
+	if err := os.WriteFile(loads, []byte("time,scale\nlow,0.5\nmiddle,0.9\nfull,1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"pf", "outages", "case_ieee30", "--enforce-q", "--emergency", "1.3", "--voltage-band", "0.05", "--scenarios", loads}
+	code, out, log := run(append(args, "--json", "--csv", dir)...)
+	var r results.Scenarios
+	if err := json.Unmarshal([]byte(out), &r); err != nil || code != 1 || r.Scenarios != 3 || r.Count != 47 {
+		t.Fatalf("exit code %d, %v, %+v: %s", code, err, r, log)
+	}
+	violated, after := map[results.Outage]int{}, 0
+	for _, scale := range []string{"0.5", "0.9", "1"} {
+		one := runOutagesJSON(t, 1, "case_ieee30", "--enforce-q", "--emergency", "1.3", "--voltage-band", "0.05", "--scale", scale)
+		for _, o := range one.Outages {
+			violated[o.Outage] += bit(len(o.Violations) > 0 || !o.Converged)
+		}
+		after += bit(one.Breaking+one.Unsolved > 0)
+	}
+	for _, o := range r.Outages {
+		if o.Scenarios != violated[o.Outage] {
+			t.Errorf("%s in %d scenarios, want %d", o.Where(), o.Scenarios, violated[o.Outage])
+		}
+	}
+	if r.After.Scenarios != after || r.After.Probability != float64(after)/3 {
+		t.Errorf("%+v, want %d", r.After, after)
+	}
+	for name, rows := range map[string]int{"outages": len(r.Outages), "elements": len(r.Elements)} {
+		if text, err := os.ReadFile(filepath.Join(dir, name+".csv")); err != nil || strings.Count(string(text), "\n") != rows+1 || !strings.Contains(string(text), "violated,probability,low,high") {
+			t.Errorf("%s.csv, %v: %.300q", name, err, text)
+		}
+	}
+	if _, out, _ := run(args...); !strings.Contains(out, "case_ieee30: 3 scenarios of 47 outages each") || !strings.Contains(out, "probability [95 %]") || !strings.Contains(out, "full") {
+		t.Errorf("no probabilities in\n%s", out)
+	}
+	for want, more := range map[string][]string{"--scenarios takes no --record": {"--record", dir}, "no bus 99 in service": {"--scenarios", filepath.Join(dir, "wrong.csv")}} {
+		if err := os.WriteFile(filepath.Join(dir, "wrong.csv"), []byte("pd_99\n1\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if code, _, log := run(append(args, more...)...); code != 2 || !strings.Contains(log, want) {
+			t.Errorf("%v: exit code %d, %s", more, code, log)
+		}
+	}
+}

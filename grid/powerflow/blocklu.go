@@ -174,27 +174,23 @@ func (f *blockLU) backward() {
 	}
 }
 
-// path appends, in ascending order, the positions on the paths of a and b to the root of the elimination tree. A
-// position's parent is the first position that it is connected to. Their elimination touches no other position.
-func (f *blockLU) path(list []int32, a, b int32) []int32 {
+// path appends, in ascending order, the positions on the paths of some to the root of the elimination tree, which it overwrites.
+// A position's parent is the first position that it is connected to. Their elimination touches no other position.
+func (f *blockLU) path(list, positions []int32) []int32 {
 	root := int32(f.n)
-	up := func(k, vertex int32) int32 {
-		switch {
-		case k != vertex:
-			return k
-		case f.start[k] == f.start[k+1]:
-			return root
-		}
-		return f.row[f.start[k]]
-	}
-	for {
-		k := min(a, b)
-		if k == root {
-			return list
-		}
+	for k := slices.Min(positions); k != root; k = slices.Min(positions) {
 		list = append(list, k)
-		a, b = up(a, k), up(b, k)
+		parent := root
+		if f.start[k] < f.start[k+1] {
+			parent = f.row[f.start[k]]
+		}
+		for i, p := range positions {
+			if p == k {
+				positions[i] = parent
+			}
+		}
 	}
+	return list
 }
 
 // columns is the number of columns of halves: a branch changes at most that many rows.

@@ -25,15 +25,13 @@ const (
 // larger one after the first step, and a triangular solve passes over them.
 const negligible = 1.0 / 16
 
-// restoreBase restores the base's factors, kinds and injections, and reports whether the input is usable.
-func (o *Outages) restoreBase() bool {
+// restoreBase restores the base's factors, kinds and injections.
+func (o *Outages) restoreBase() {
 	s := o.s
 	if !o.hasBaseFactors {
-		if err := s.specify(o.input); err != nil {
-			return false
-		}
+		_ = s.specify(o.input) // which NewOutages has checked
 		copy(s.lu.data, o.data)
-		copy(s.lu.inverse, o.inverse)
+		copy(s.lu.inverse, o.inverseBlocks)
 		o.hasBaseFactors = true
 	}
 	// Enforced limits are those of the base.
@@ -41,39 +39,36 @@ func (o *Outages) restoreBase() bool {
 	copy(s.kind, o.kinds)
 	copy(s.qs, o.qs)
 	clear(s.released)
-	return true
 }
 
-// compensate iterates with the base factors, corrected by the outage's change of the Jacobian at the base solution.
-// It begins at the start, if there is one: a power flow beyond reactive limits. It reports whether that found a power flow
-// within enforced ones.
-func (o *Outages) compensate(branch int, start *Attempt, out *Solution) bool {
+// compensate iterates with the base factors, corrected by what the outage of branches changes in the Jacobian at the base
+// solution. It begins at the start, if there is one: a power flow beyond reactive limits. It reports whether that found a
+// power flow within enforced ones.
+func (o *Outages) compensate(branches []int, start *Attempt, out *Solution) bool {
 	s := o.s
-	if !o.restoreBase() {
+	o.count = 0
+	for _, branch := range branches {
+		if c := &o.changes[o.count]; o.change(branch, c) { // else only references lose flow, and no voltage changes
+			o.count++
+		}
+	}
+	o.invert()
+	if !o.responses.follow(o) {
 		return false
 	}
-	o.startBase(out)
-	c := o.change(branch)
-	tolerance := cmp.Or(o.opt.Tolerance, DefaultTolerance)
-	if c.n == 0 { // only references lose flow, and no voltage changes
-		o.rows.inject(s)
-		out.Mismatch, out.MismatchBus = s.mismatch(0)
-		return o.accept(out, tolerance)
-	}
-	factors, ok := o.newSmall(c)
-	if !ok {
-		return false
-	}
-	out.Mismatch = o.firstMismatch(c)
-	if start != nil {
+	switch {
+	case start != nil:
 		copy(s.vm, start.Vm)
 		copy(s.va, start.Va)
 		o.rows.start(s)
-		o.rows.inject(s)
-		out.Mismatch, out.MismatchBus = o.mismatch()
 		out.Iterations = start.Steps
+	case o.count == 1 && len(branches) == 1 && len(s.outUnits) == 0:
+		out.Mismatch = o.firstMismatch(&o.changes[0])
+		return o.iterate(false, out)
 	}
-	return o.iterate(c, factors, start != nil, out)
+	o.rows.inject(s)
+	out.Mismatch, out.MismatchBus = o.mismatch()
+	return o.iterate(true, out)
 }
 
 // startBase puts the solver's voltages at the base.
@@ -87,37 +82,9 @@ func (o *Outages) startBase(out *Solution) {
 	o.responses.reset()
 }
 
-// compensateUnit is compensate for a unit, which the solver has taken out of the base.
-func (o *Outages) compensateUnit(unit int, power float64, out *Solution) bool {
-	s, n := o.s, o.s.net
-	o.startBase(out)
-	b := n.GenBus[unit]
-	saved, gens, vg := s.ps[b], s.gensAt[b], pick(o.input.Vg, n.Vg)
-	defer func() { s.ps[b] = saved }()
-	s.ps[b] -= power
-	switch {
-	case n.Kind[b] == network.PQ:
-		s.qs[b] -= n.Qg0[unit]
-	case len(gens) > 0 && vg[gens[len(gens)-1]] != s.vset[b]:
-		return false // another voltage
-	case len(gens) == 0:
-		s.kind[b], s.atLimit[b], s.qs[b] = network.PQ, 0, -pick(o.input.Qd, n.Qd)[b]
-	case s.atLimit[b] > 0:
-		s.qs[b] = s.qhi[b] - pick(o.input.Qd, n.Qd)[b]
-	case s.atLimit[b] < 0:
-		s.qs[b] = s.qlo[b] - pick(o.input.Qd, n.Qd)[b]
-	}
-	c := &change{}
-	o.path = o.path[:0]
-	factors, ok := o.responses.follow(o, c)
-	o.rows.inject(s)
-	out.Mismatch, out.MismatchBus = o.mismatch()
-	return ok && o.iterate(c, factors, true, out)
-}
-
 // iterate takes steps until a power flow within enforced limits is found, which it reports. evaluated says that the mismatch
 // is of the whole network.
-func (o *Outages) iterate(c *change, factors *smallLU, evaluated bool, out *Solution) (ok bool) {
+func (o *Outages) iterate(evaluated bool, out *Solution) bool {
 	s, tolerance := o.s, cmp.Or(o.opt.Tolerance, DefaultTolerance)
 	small := tolerance
 	if o.opt.EnforceQ { // buses may switch
@@ -136,7 +103,7 @@ func (o *Outages) iterate(c *change, factors *smallLU, evaluated bool, out *Solu
 				return true
 			}
 			if switched {
-				if factors, ok = o.responses.follow(o, c); !ok {
+				if !o.responses.follow(o) {
 					return false
 				}
 				o.release()
@@ -146,7 +113,7 @@ func (o *Outages) iterate(c *change, factors *smallLU, evaluated bool, out *Solu
 			}
 		}
 		previous := out.Mismatch
-		o.solve(c, factors)
+		o.solve()
 		o.freezeIsland()
 		o.broyden()
 		out.Iterations++
@@ -159,18 +126,6 @@ func (o *Outages) iterate(c *change, factors *smallLU, evaluated bool, out *Solu
 			return false
 		}
 	}
-}
-
-// accept says whether a compensated solution is a power flow within enforced reactive limits.
-func (o *Outages) accept(out *Solution, tolerance float64) bool {
-	if !(out.Mismatch <= tolerance) {
-		return false
-	}
-	out.Status = Converged
-	if !o.opt.EnforceQ {
-		return true
-	}
-	return !o.s.enforce(out, reactiveSlack)
 }
 
 // freezeIsland keeps the voltages of an island: with the rows of its live neighbour corrected the rest does not
@@ -201,29 +156,41 @@ func (o *Outages) firstMismatch(c *change) (worst float64) {
 // solve overwrites the right-hand side with the solution of the changed Jacobian. Let A·B be the base Jacobian's
 // triangular factors, E·C·Eᵀ the change of its rows, and Z = Eᵀ(A·B)⁻¹E. The solution is B⁻¹(x − A⁻¹E·(I +
 // C·Z)⁻¹C·(EᵀB⁻¹)x), with x = A⁻¹ times the right-hand side. EᵀB⁻¹ and A⁻¹E are the halves.
-func (o *Outages) solve(c *change, factors *smallLU) {
+func (o *Outages) solve() {
 	lu := o.s.lu
 	x := lu.rhs
 	lu.forward()
 	u := o.branchValues(x)
-	o.responses.solve(x, &u)
-	y := c.times(&u)
-	factors.solve(&y)
-	o.responses.take(x, &y)
-	for _, k := range o.path {
-		z := &o.lowerHalves[k]
-		x[2*k] -= z[0]*y[0] + z[1]*y[1] + z[2]*y[2] + z[3]*y[3]
-		x[2*k+1] -= z[4]*y[0] + z[5]*y[1] + z[6]*y[2] + z[7]*y[3]
+	o.responses.solve(o.rowCount(), x, &u)
+	var y [maxRows]float64
+	for i := range o.count {
+		o.changes[i].times(u[columns*i:], y[columns*i:])
+	}
+	o.factors.solve(&y)
+	o.responses.take(o.rowCount(), x, &y)
+	for i := range o.count {
+		c, y := &o.changes[i], (*[columns]float64)(y[columns*i:])
+		for _, k := range c.path {
+			z := &c.lower[k]
+			x[2*k] -= z[0]*y[0] + z[1]*y[1] + z[2]*y[2] + z[3]*y[3]
+			x[2*k+1] -= z[4]*y[0] + z[5]*y[1] + z[6]*y[2] + z[7]*y[3]
+		}
 	}
 	lu.backward()
 }
 
-// branchValues are the unknowns of the branch's rows for x, which is A⁻¹ times a right-hand side.
-func (o *Outages) branchValues(x []float64) (u [columns]float64) {
-	for _, k := range o.path {
-		z, x0, x1 := &o.upperHalves[k], x[2*k], x[2*k+1]
-		for i := range u {
-			u[i] += z[i]*x0 + z[columns+i]*x1
+// rowCount is the number of rows that the branches change.
+func (o *Outages) rowCount() int { return columns * o.count }
+
+// branchValues are the unknowns of the branches' rows for x, which is A⁻¹ times a right-hand side.
+func (o *Outages) branchValues(x []float64) (u [maxRows]float64) {
+	for i := range o.count {
+		c, u := &o.changes[i], (*[columns]float64)(u[columns*i:])
+		for _, k := range c.path {
+			z, x0, x1 := &c.upper[k], x[2*k], x[2*k+1]
+			for i := range u {
+				u[i] += z[i]*x0 + z[columns+i]*x1
+			}
 		}
 	}
 	return u
@@ -233,22 +200,35 @@ func (o *Outages) branchValues(x []float64) (u [columns]float64) {
 // as the earlier steps (C. T. Kelley, Iterative Methods for Linear and Nonlinear Equations, SIAM 1995, section 7.3).
 func (o *Outages) broyden() {
 	x, n := o.s.lu.rhs, len(o.lengths)
-	for j := range n {
-		share := dot(o.steps[j], x) / o.lengths[j]
-		if j == n-1 {
-			for i := range x {
-				x[i] /= 1 - share
-			}
-			return
-		}
-		for i, v := range o.steps[j+1] {
-			x[i] += share * v
-		}
+	if n == 0 {
+		return
+	}
+	share := dot(o.steps[0], x) / o.lengths[0]
+	for j := 1; j < n; j++ {
+		share = addDot(x, share, o.steps[j]) / o.lengths[j]
+	}
+	factor := 1 / (1 - share)
+	for i := range x {
+		x[i] *= factor
 	}
 }
 
+// addDot adds a multiple of a to x, and returns their product then.
+func addDot(x []float64, factor float64, a []float64) float64 {
+	var s [2]float64
+	a = a[:len(x)]
+	k := 0
+	for ; k+2 <= len(x); k += 2 { // two numbers a position
+		x[k] += factor * a[k]
+		x[k+1] += factor * a[k+1]
+		s[0] += a[k] * x[k]
+		s[1] += a[k+1] * x[k+1]
+	}
+	return s[0] + s[1]
+}
+
 // addStep adds a step for broyden, which holds for full steps only. A shortened step clears the list.
-func (o *Outages) addStep(scale float64) {
+func (o *Outages) addStep(scale, length float64) {
 	x, n := o.s.lu.rhs, len(o.lengths)
 	if scale != 1 {
 		o.lengths = o.lengths[:0]
@@ -257,8 +237,8 @@ func (o *Outages) addStep(scale float64) {
 	if n == len(o.steps) {
 		o.steps = append(o.steps, make([]float64, len(x)))
 	}
-	copy(o.steps[n], x)
-	o.lengths = append(o.lengths, dot(x, x))
+	o.lengths = append(o.lengths, length)
+	o.steps[n], o.s.lu.rhs = x, o.steps[n] // which is written before it is read
 }
 
 // dot is the sum of products, in four independent parts.
@@ -278,43 +258,52 @@ func dot(a, b []float64) float64 {
 	return s[0] + s[1] + s[2] + s[3]
 }
 
-// newSmall writes the halves and factors I + C·Z, with the change C of the rows and the inverse base Jacobian Z
-// there.
-func (o *Outages) newSmall(c *change) (*smallLU, bool) {
-	ends := [2]int32{int32(c.row[0] / 2), int32(c.row[c.n-1] / 2)}
-	o.path = o.s.lu.path(o.path[:0], ends[0], ends[1])
-	for _, k := range o.path {
-		o.lowerHalves[k], o.upperHalves[k] = half{}, half{}
+// invert writes the halves and the inverse base Jacobian in the branches' rows.
+func (o *Outages) invert() {
+	o.inverse = [maxRows][maxRows]float64{}
+	for i := range o.count {
+		c := &o.changes[i]
+		for _, k := range c.path {
+			c.lower[k], c.upper[k] = half{}, half{}
+		}
+		c.path = o.s.lu.path(c.path[:0], []int32{int32(c.row[0] / 2), int32(c.row[c.n-1] / 2)})
+		for j := range c.n {
+			index := columns*(c.row[j]%2) + j
+			c.lower[c.row[j]/2][index], c.upper[c.row[j]/2][index] = 1, 1
+		}
+		o.s.lu.halves(c.lower, c.upper, c.path)
 	}
-	for j := range c.n {
-		index := columns*(c.row[j]%2) + j
-		o.lowerHalves[c.row[j]/2][index], o.upperHalves[c.row[j]/2][index] = 1, 1
-	}
-	o.s.lu.halves(o.lowerHalves, o.upperHalves, o.path)
-	inverse := &c.inverse
-	for _, k := range o.path {
-		l, r := &o.lowerHalves[k], &o.upperHalves[k]
-		for i := range columns {
-			for j := range columns {
-				inverse[i][j] += r[i]*l[j] + r[columns+i]*l[columns+j]
+	for p := range o.count {
+		for q := range o.count {
+			for _, k := range o.changes[p].path {
+				r, l := &o.changes[p].upper[k], &o.changes[q].lower[k]
+				for i := range columns {
+					row := (*[columns]float64)(o.inverse[columns*p+i][columns*q:])
+					for j := range columns {
+						row[j] += r[i]*l[j] + r[columns+i]*l[columns+j]
+					}
+				}
 			}
 		}
 	}
-	return c.factor(inverse)
 }
 
-// factor factors I + C·Z.
-func (c *change) factor(inverse *[columns][columns]float64) (*smallLU, bool) {
-	var small [columns][columns]float64
-	for i := range c.n {
-		for j := range c.n {
-			for k := range c.n {
-				small[i][j] += c.entries[i][k] * inverse[k][j]
+// factor factors I + C·Z, with the changes C of the rows and the inverse Jacobian Z there.
+func (o *Outages) factor(inverse *[maxRows][maxRows]float64) bool {
+	n := o.rowCount()
+	for i := range n {
+		c, row := &o.changes[i/columns], &o.factors.a[i]
+		*row = [maxRows]float64{}
+		for k, entry := range c.entries[i%columns] {
+			if entry != 0 {
+				for j := range n {
+					row[j] += entry * inverse[i&^(columns-1)+k][j]
+				}
 			}
 		}
-		small[i][i]++
+		row[i]++
 	}
-	return factorSmall(small, c.n)
+	return o.factors.factor(n)
 }
 
 // finish writes the result of a compensated solve.
@@ -326,6 +315,11 @@ func (o *Outages) finish(out *Solution) {
 	s.Share(o.input, s.p, s.q, out.Pg, out.Qg)
 }
 
+const (
+	maxOut  = 2 // branches that the base factors serve without
+	maxRows = maxOut * columns
+)
+
 // change is a branch outage's change of the Jacobian at the base solution, in the rows and columns of its buses.
 // entries are added at row × row; mismatch is the remaining mismatch there.
 type change struct {
@@ -333,23 +327,25 @@ type change struct {
 	row      [columns]int
 	entries  [columns][columns]float64
 	mismatch [columns]float64
-	// reactive are the entries of the reactive balances' rows, also of those that the base does not have. inverse is
-	// the inverse base Jacobian in these rows and columns.
-	reactive, inverse [columns][columns]float64
+	// reactive are the entries of the reactive balances' rows, also of those that the base does not have.
+	reactive     [columns][columns]float64
+	lower, upper []half  // the halves of the inverse base Jacobian at the changed rows, by position
+	path         []int32 // their positions that are not zero
 }
 
-// times is the change times a vector of its columns.
-func (c *change) times(u *[columns]float64) (y [columns]float64) {
+// times writes the change times a vector of its columns.
+func (c *change) times(u, y []float64) {
 	for i := range c.n {
 		for k := range c.n {
 			y[i] += c.entries[i][k] * u[k]
 		}
 	}
-	return y
 }
 
-func (o *Outages) change(branch int) *change {
-	s, y, c := o.s, o.s.admittance, &change{}
+// change writes that of a branch, and reports whether there is one.
+func (o *Outages) change(branch int, c *change) bool {
+	*c = change{lower: c.lower, upper: c.upper, path: c.path}
+	s, y := o.s, o.s.admittance
 	ends := [2]int{s.net.From[branch], s.net.To[branch]}
 	var row [2]int
 	for i, b := range ends {
@@ -365,8 +361,8 @@ func (o *Outages) change(branch int) *change {
 	self := [2][2]float64{{y.Gff[branch], y.Bff[branch]}, {y.Gtt[branch], y.Btt[branch]}}
 	mutual := [2][2]float64{{y.Gft[branch], y.Bft[branch]}, {y.Gtf[branch], y.Btf[branch]}}
 	for i, b := range ends {
-		if row[i] < 0 || s.dead != nil && s.dead[b] {
-			continue // no row of an island counts
+		if row[i] < 0 || s.fixed(int32(b)) {
+			continue
 		}
 		v2 := o.base.Vm[b] * o.base.Vm[b]
 		x, d := product*cos, product*sin
@@ -385,25 +381,23 @@ func (o *Outages) change(branch int) *change {
 			}
 			c.entries[row[i]][column], c.entries[row[i]][column+1] = -block[0], -block[1]
 			c.reactive[row[i]+1][column], c.reactive[row[i]+1][column+1] = -block[2], -block[3]
-			if s.kind[b] == network.PQ {
-				c.entries[row[i]+1] = c.reactive[row[i]+1]
-			}
 		}
 		put(row[i], [4]float64{-h, n + 2*v2*self[i][0], n, h - 2*v2*self[i][1]})
 		put(row[1-i], [4]float64{h, n, -n, h})
 	}
-	return c
+	return c.n > 0
 }
 
-// smallLU are the factors of a matrix of up to four rows, with row pivots.
+// smallLU are the factors of a matrix of few rows, with row pivots.
 type smallLU struct {
 	n   int
-	a   [columns][columns]float64
-	row [columns]int
+	a   [maxRows][maxRows]float64
+	row [maxRows]int
 }
 
-func factorSmall(a [columns][columns]float64, n int) (*smallLU, bool) {
-	f := &smallLU{n: n, a: a}
+// factor factors the n rows of a.
+func (f *smallLU) factor(n int) bool {
+	f.n = n
 	for i := range n {
 		f.row[i] = i
 	}
@@ -417,7 +411,7 @@ func factorSmall(a [columns][columns]float64, n int) (*smallLU, bool) {
 		f.a[k], f.a[best] = f.a[best], f.a[k]
 		f.row[k], f.row[best] = f.row[best], f.row[k]
 		if !(math.Abs(f.a[k][k]) > 1e-10) {
-			return nil, false
+			return false
 		}
 		for i := k + 1; i < n; i++ {
 			f.a[i][k] /= f.a[k][k]
@@ -426,11 +420,11 @@ func factorSmall(a [columns][columns]float64, n int) (*smallLU, bool) {
 			}
 		}
 	}
-	return f, true
+	return true
 }
 
-func (f *smallLU) solve(y *[columns]float64) {
-	var x [columns]float64
+func (f *smallLU) solve(y *[maxRows]float64) {
+	var x [maxRows]float64
 	for i := range f.n {
 		x[i] = y[f.row[i]]
 		for j := range i {

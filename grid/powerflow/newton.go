@@ -94,11 +94,13 @@ func (s *Solver) specify(input Input) error {
 	clear(s.atLimit)
 	clear(s.released)
 	copy(s.vset, n.Vm0)
-	if s.outUnit >= 0 && len(s.gensAt[n.GenBus[s.outUnit]]) == 0 && s.kind[n.GenBus[s.outUnit]] == network.PV {
-		s.kind[n.GenBus[s.outUnit]] = network.PQ
+	for _, g := range s.outUnits {
+		if b := n.GenBus[g]; len(s.gensAt[b]) == 0 && s.kind[b] == network.PV {
+			s.kind[b] = network.PQ
+		}
 	}
 	for g, b := range n.GenBus {
-		if g == s.outUnit {
+		if slices.Contains(s.outUnits, g) {
 			continue
 		}
 		s.ps[b] += pg[g]
@@ -239,7 +241,7 @@ func (s *Solver) mismatch(size float64) (worst float64, bus int) {
 			dq = 0
 		}
 		x := (*[2]float64)(rhs[2*k:])
-		if math.Abs(dp) <= size && math.Abs(dq) <= size || s.dead != nil && s.dead[b] {
+		if math.Abs(dp) <= size && math.Abs(dq) <= size || s.fixed(int32(b)) {
 			*x = [2]float64{}
 			continue
 		}
@@ -269,30 +271,37 @@ func (s *Solver) jacobian() {
 		} else {
 			d[2], d[3] = 0, 1
 		}
-		if s.dead != nil && s.dead[b] {
+		if s.fixed(b) {
 			d[0], d[1] = 1, 0
 			d[2], d[3] = 0, 1
 		}
 	}
 	for k := range s.pairs {
 		p := &s.pairs[k]
-		if p.block < 0 || s.dead != nil && s.dead[p.i] {
+		if p.block < 0 {
 			continue
 		}
 		c, d := s.nn[k], s.h[k]
-		x := data[4*p.blockIJ : 4*p.blockIJ+4 : 4*p.blockIJ+4]
-		h, n := p.gij*d-p.bij*c, p.gij*c+p.bij*d
-		x[0], x[1] = h, n
-		if s.kind[p.i] == network.PQ {
-			x[2], x[3] = -n, h
+		if h, n := p.gij*d-p.bij*c, p.gij*c+p.bij*d; !s.fixed(p.i) {
+			x := data[4*p.blockIJ : 4*p.blockIJ+4 : 4*p.blockIJ+4]
+			x[0], x[1] = h, n
+			if s.kind[p.i] == network.PQ {
+				x[2], x[3] = -n, h
+			}
 		}
-		x = data[4*p.block : 4*p.block+4 : 4*p.block+4]
-		h, n = -p.gji*d-p.bji*c, p.gji*c-p.bji*d
-		x[0], x[1] = h, n
-		if s.kind[p.j] == network.PQ {
-			x[2], x[3] = -n, h
+		if h, n := -p.gji*d-p.bji*c, p.gji*c-p.bji*d; !s.fixed(p.j) {
+			x := data[4*p.block : 4*p.block+4 : 4*p.block+4]
+			x[0], x[1] = h, n
+			if s.kind[p.j] == network.PQ {
+				x[2], x[3] = -n, h
+			}
 		}
 	}
+}
+
+// fixed says whether the voltage of an unknown bus is: it is dead, or a further reference of Outages.Supplied.
+func (s *Solver) fixed(bus int32) bool {
+	return s.kind[bus] == network.Slack || s.dead != nil && s.dead[bus]
 }
 
 // Hopeless is the mismatch (pu) from which Newton's method does not recover: thousands of times any load.
@@ -342,24 +351,29 @@ const (
 	MaxAngleStep     = 1.5
 )
 
-// stepScale shortens the solution of the linear system to the longest allowed step.
-func (s *Solver) stepScale() float64 {
+// stepScale shortens the solution of the linear system, of a squared length, to the longest allowed step.
+func (s *Solver) stepScale() (scale, length float64) {
 	x := s.lu.rhs
 	angle, magnitude := 0.0, 0.0
+	var squares [2]float64
 	for k := 0; k+1 < len(x); k += 2 {
-		if a := math.Abs(x[k]); a > angle {
+		a, m := math.Abs(x[k]), math.Abs(x[k+1])
+		if a > angle {
 			angle = a
 		}
-		if m := math.Abs(x[k+1]); m > magnitude {
+		if m > magnitude {
 			magnitude = m
 		}
+		squares[0] += a * a
+		squares[1] += m * m
 	}
-	return min(1, MaxAngleStep/angle, MaxMagnitudeStep/magnitude)
+	return min(1, MaxAngleStep/angle, MaxMagnitudeStep/magnitude), squares[0] + squares[1]
 }
 
 // step adds the solution of the linear system to the voltages, shortened where it is too long.
 func (s *Solver) step() {
-	x, scale := s.lu.rhs, s.stepScale()
+	x := s.lu.rhs
+	scale, _ := s.stepScale()
 	for k, b := range s.unknown {
 		s.va[b] += scale * x[2*k]
 		s.vm[b] += scale * s.vm[b] * x[2*k+1]

@@ -8,9 +8,9 @@ import (
 	"github.com/gpc-engine/gpc/grid/network"
 )
 
-// Outages solves the power flow of a network without one of its branches or units at a time, each from the base
-// solution. A branch's outage keeps the factors of the base Jacobian and corrects their solutions by the four rows
-// that it changes (mid-compensation: O. Alsaç, B. Stott, W. F. Tinney, IEEE Trans. PAS-102, 1983). Buses that switch at
+// Outages solves the power flow of a network without some of its branches and units at a time, each from the base
+// solution. An outage of up to two branches keeps the factors of the base Jacobian and corrects their solutions by the four rows
+// that each changes (mid-compensation: O. Alsaç, B. Stott, W. F. Tinney, IEEE Trans. PAS-102, 1983). Buses that switch at
 // a reactive limit, or lose their only unit, change a row each. Broyden's method corrects for the change of voltages since the
 // base. Where that does not converge, Newton's method continues with its own factors. Either way a result is a power flow to the same tolerance as any
 // other.
@@ -25,24 +25,24 @@ type Outages struct {
 	kinds   []network.Kind
 	qs      []float64 // of the base, with enforced reactive limits
 
-	data, inverse            []float64 // factors at the base solution
-	p, q                     []float64 // injections of the base
-	rows                     *rows
-	v                        [][2]float64 // voltages of the base
-	hasBaseFactors           bool         // the solver has the base's factors, kinds and injections
-	lowerHalves, upperHalves []half       // the halves of the inverse base Jacobian at the changed rows, by position
-	path                     []int32      // their positions that are not zero
-	steps                    [][]float64
-	lengths                  []float64 // squared, of these steps
-	responses                *responses
-	dead                     []bool // buses of islands without a reference
-	bridges                  []bool
-	queue                    [2][]int32 // buses on either side of a bridge
-	visited                  []int
-	stamp                    int
+	data, inverseBlocks []float64 // factors at the base solution
+	p, q                []float64 // injections of the base
+	rows                *rows
+	v                   [][2]float64 // voltages of the base
+	hasBaseFactors      bool         // the solver has the base's factors, kinds and injections
+	changes             [maxOut]change
+	count               int                       // of these
+	inverse             [maxRows][maxRows]float64 // base Jacobian, in their rows and columns
+	factors             smallLU
+	steps               [][]float64
+	lengths             []float64 // squared, of these steps
+	responses           *responses
+	dead                []bool // buses of islands without a reference
+	bridges             []bool
+	supplied            map[string]*Outages // of other references
 }
 
-// Outage is one power flow without a branch or unit.
+// Outage is one power flow without branches or units.
 type Outage struct {
 	Solution *Solution // owned by Outages until the next call
 	// Islanded lists the buses left without a reference. They are dead, and the solution is of the rest.
@@ -67,7 +67,7 @@ const (
 func (s *Solver) NewOutages(input Input, opt Options, base *Solution) (*Outages, error) {
 	// A unit's outage changes these, which clones share.
 	s.gensAt, s.qlo, s.qhi = slices.Clone(s.gensAt), slices.Clone(s.qlo), slices.Clone(s.qhi)
-	o := &Outages{s: s, input: input, opt: opt, base: base, dead: make([]bool, s.net.Buses()), visited: make([]int, s.net.Buses())}
+	o := &Outages{s: s, input: input, opt: opt, base: base, dead: make([]bool, s.net.Buses())}
 	o.opt.Start = FromSolution
 	sol := s.NewSolution()
 	copy(sol.Vm, base.Vm)
@@ -88,12 +88,15 @@ func (s *Solver) NewOutages(input Input, opt Options, base *Solution) (*Outages,
 	}
 	o.atLimit, o.kinds, o.qs = slices.Clone(s.atLimit), slices.Clone(s.kind), slices.Clone(s.qs)
 	o.responses = s.newResponses()
-	o.data, o.inverse = slices.Clone(s.lu.data), slices.Clone(s.lu.inverse)
+	o.data, o.inverseBlocks = slices.Clone(s.lu.data), slices.Clone(s.lu.inverse)
 	o.rows = s.newRows()
 	o.rows.start(s)
 	o.v = slices.Clone(o.rows.v)
 	o.p, o.q = slices.Clone(s.p), slices.Clone(s.q)
-	o.lowerHalves, o.upperHalves = make([]half, s.lu.n), make([]half, s.lu.n)
+	for i := range o.changes {
+		o.changes[i].lower, o.changes[i].upper = make([]half, s.lu.n), make([]half, s.lu.n)
+	}
+	o.supplied = map[string]*Outages{}
 	o.bridges = s.net.Bridges()
 	return o, nil
 }
@@ -145,16 +148,14 @@ func (o *Outages) Bridge(branch int) bool { return o.bridges[branch] }
 // a mismatch. It returns false, with out undefined, where that exceeds enforced reactive limits.
 func (o *Outages) Adopt(vm, va, p, q []float64, mismatch float64, out *Solution) bool {
 	s := o.s
-	if !o.restoreBase() {
-		return false
-	}
+	o.restoreBase()
 	copy(s.vm, vm)
 	copy(s.va, va)
 	copy(s.p, p)
 	copy(s.q, q)
 	s.resize(out)
 	*out = Solution{Vm: out.Vm, Va: out.Va, Pg: out.Pg, Qg: out.Qg, AtLimit: out.AtLimit, Mismatch: mismatch}
-	if !o.accept(out, mismatch) {
+	if o.opt.EnforceQ && s.enforce(out, reactiveSlack) {
 		return false
 	}
 	o.finish(out)
@@ -163,7 +164,7 @@ func (o *Outages) Adopt(vm, va, p, q []float64, mismatch float64, out *Solution)
 
 // Branch is the power flow without a branch in service; out is written.
 func (o *Outages) Branch(branch int, out *Solution) (Outage, error) {
-	return o.branch(branch, nil, out)
+	return o.outage([]int{branch}, nil, o.cutOff(branch), nil, out)
 }
 
 // Attempt is the last iterate of Newton's method elsewhere, from the base without a branch. It found no power flow, or
@@ -180,57 +181,47 @@ func (o *Outages) Retry(branch int, attempt Attempt, out *Solution) (Outage, err
 	if o.opt.EnforceQ && !attempt.Solved {
 		return o.Branch(branch, out)
 	}
-	return o.branch(branch, &attempt, out)
+	return o.outage([]int{branch}, nil, o.cutOff(branch), &attempt, out)
 }
 
-func (o *Outages) branch(branch int, attempt *Attempt, out *Solution) (Outage, error) {
+// Unit is the power flow without a unit. The reference takes up its power, and a bus without another unit becomes
+// PQ.
+func (o *Outages) Unit(unit int, out *Solution) (Outage, error) {
 	s, n := o.s, o.s.net
+	gens := s.gensAt[n.GenBus[unit]]
+	if n.Kind[n.GenBus[unit]] == network.Slack && int(gens[0]) == unit && (len(gens) == 1 || s.terminal[gens[1]]) {
+		s.resize(out)
+		*out = Solution{Status: Singular, Vm: out.Vm, Va: out.Va, Pg: out.Pg, Qg: out.Qg, AtLimit: out.AtLimit}
+		return Outage{Solution: out, Balance: true}, nil
+	}
+	return o.Without(nil, []int{unit}, nil, out)
+}
+
+// Without is the power flow without branches and units, which leave each reference a unit. Buses that are cut off from all
+// references are dark.
+func (o *Outages) Without(branches, units []int, dark []int32, out *Solution) (Outage, error) {
+	return o.outage(branches, units, dark, nil, out)
+}
+
+func (o *Outages) outage(branches, units []int, dark []int32, attempt *Attempt, out *Solution) (result Outage, err error) {
+	s := o.s
 	s.resize(out)
-	from, to := n.From[branch], n.To[branch]
-	y := s.admittance
-	p := &s.pairs[s.pairOf[branch]]
-	saved := *p
-	gf, bf := s.gd[from], s.bd[from]
-	gt, bt := s.gd[to], s.bd[to]
-	s.gd[from] -= y.Gff[branch]
-	s.bd[from] -= y.Bff[branch]
-	s.gd[to] -= y.Gtt[branch]
-	s.bd[to] -= y.Btt[branch]
-	gij, bij := y.Gft[branch], y.Bft[branch]
-	gji, bji := y.Gtf[branch], y.Btf[branch]
-	if s.flipped[branch] {
-		gij, gji = gji, gij
-		bij, bji = bji, bij
-	}
-	p.gij, p.bij = p.gij-gij, p.bij-bij
-	p.gji, p.bji = p.gji-gji, p.bji-bji
-	if s.isSingle(branch) { // exact zeros
-		p.gij, p.bij = 0, 0
-		p.gji, p.bji = 0, 0
-	}
-	o.rows.set(s, s.pairOf[branch])
-	defer func() {
-		*p = saved
-		o.rows.set(s, s.pairOf[branch])
-		s.gd[to], s.bd[to] = gt, bt
-		s.gd[from], s.bd[from] = gf, bf
-	}()
-	result := Outage{Solution: out}
-	if o.bridges[branch] {
-		result.Islanded = o.island(branch)
-	}
-	o.markIsland(result.Islanded)
+	o.restoreBase()
+	o.startBase(out)
+	defer o.open(branches)()
+	input, compatible, restore := o.takeOut(units)
+	defer restore()
+	o.markIsland(dark)
 	var start *Attempt
 	if attempt != nil && attempt.Solved {
 		start, attempt = attempt, nil
 	}
-	if o.compensate(branch, start, out) {
+	result = Outage{Solution: out, Islanded: dark}
+	switch {
+	case compatible && len(branches) <= maxOut && o.compensate(branches, start, out):
 		result.Compensated = true
 		o.finish(out)
-		o.clearIsland(result.Islanded, out)
-		return result, nil
-	}
-	if attempt != nil {
+	case attempt != nil:
 		copy(s.vm, attempt.Vm)
 		copy(s.va, attempt.Va)
 		s.evaluate()
@@ -239,104 +230,147 @@ func (o *Outages) branch(branch int, attempt *Attempt, out *Solution) (Outage, e
 			out.Status = Diverged
 		}
 		o.finish(out)
-		return result, nil
+	default:
+		o.hasBaseFactors = false
+		copy(out.Vm, o.base.Vm)
+		copy(out.Va, o.base.Va)
+		err = s.Solve(input, o.opt, out)
 	}
-	err := o.newton(o.input, out)
-	o.clearIsland(result.Islanded, out)
+	o.clearIsland(dark, out)
+	for _, unit := range units {
+		out.Pg[unit], out.Qg[unit] = 0, 0
+	}
 	return result, err
 }
 
-// isSingle says whether a branch is the only one between its buses.
-func (s *Solver) isSingle(branch int) bool {
-	for _, k := range s.branchesAt[s.net.From[branch]] {
-		if int(k) != branch && s.pairOf[k] == s.pairOf[branch] {
-			return false
+// open takes branches out of the admittances, and returns what puts them back.
+func (o *Outages) open(branches []int) (restore func()) {
+	s, n, y := o.s, o.s.net, o.s.admittance
+	type saved struct {
+		pair   pair
+		gd, bd [2]float64
+	}
+	original := make([]saved, len(branches))
+	for i, branch := range branches {
+		from, to := n.From[branch], n.To[branch]
+		p := &s.pairs[s.pairOf[branch]]
+		original[i] = saved{*p, [2]float64{s.gd[from], s.gd[to]}, [2]float64{s.bd[from], s.bd[to]}}
+		s.gd[from] -= y.Gff[branch]
+		s.bd[from] -= y.Bff[branch]
+		s.gd[to] -= y.Gtt[branch]
+		s.bd[to] -= y.Btt[branch]
+		gij, bij := y.Gft[branch], y.Bft[branch]
+		gji, bji := y.Gtf[branch], y.Btf[branch]
+		if s.flipped[branch] {
+			gij, gji = gji, gij
+			bij, bji = bji, bij
+		}
+		p.gij, p.bij = p.gij-gij, p.bij-bij
+		p.gji, p.bji = p.gji-gji, p.bji-bji
+		if !slices.ContainsFunc(s.branchesAt[from], func(k int32) bool { return s.pairOf[k] == s.pairOf[branch] && !slices.Contains(branches, int(k)) }) {
+			p.gij, p.bij = 0, 0 // exact zeros: no branch is left between its buses
+			p.gji, p.bji = 0, 0
+		}
+		o.rows.set(s, s.pairOf[branch])
+	}
+	return func() {
+		for i, branch := range slices.Backward(branches) {
+			from, to, b := n.From[branch], n.To[branch], &original[i]
+			s.pairs[s.pairOf[branch]] = b.pair
+			s.gd[from], s.gd[to] = b.gd[0], b.gd[1]
+			s.bd[from], s.bd[to] = b.bd[0], b.bd[1]
+			o.rows.set(s, s.pairOf[branch])
 		}
 	}
-	return true
 }
 
-// Unit is the power flow without a unit. The reference takes up its power, and a bus without another unit becomes
-// PQ.
-func (o *Outages) Unit(unit int, out *Solution) (Outage, error) {
+// takeOut takes units out of the base, and returns the input without them and what puts them back. compatible says whether the
+// base's factors serve.
+func (o *Outages) takeOut(units []int) (input Input, compatible bool, restore func()) {
 	s, n := o.s, o.s.net
-	s.resize(out)
-	bus := n.GenBus[unit]
-	result := Outage{Solution: out}
-	gens := s.gensAt[bus]
-	if n.Kind[bus] == network.Slack && int(gens[0]) == unit && (len(gens) == 1 || s.terminal[gens[1]]) {
-		result.Balance = true
-		*out = Solution{Status: Singular, Vm: out.Vm, Va: out.Va, Pg: out.Pg, Qg: out.Qg, AtLimit: out.AtLimit}
-		return result, nil
+	input = o.input
+	power, vg, qd := pick(input.Pg, n.Pg0), pick(input.Vg, n.Vg), pick(input.Qd, n.Qd)
+	type saved struct {
+		gens       []int32
+		ps, lo, hi float64
 	}
-	restored, power := o.restoreBase(), pick(o.input.Pg, n.Pg0)
-	input := o.input
-	input.Pg = slices.Clone(power)
-	input.Pg[unit] = 0
-	index := slices.Index(gens, int32(unit))
-	s.gensAt[bus] = slices.Delete(slices.Clone(gens), index, index+1)
-	lo, hi := s.qlo[bus], s.qhi[bus]
-	s.qlo[bus], s.qhi[bus] = 0, 0
-	for _, g := range s.gensAt[bus] {
-		s.qlo[bus] += n.QMin[g]
-		s.qhi[bus] += n.QMax[g]
+	original := make([]saved, len(units))
+	compatible = true
+	if len(units) > 0 {
+		input.Pg = slices.Clone(power)
 	}
-	s.outUnit = unit
-	defer func() {
-		s.gensAt[bus], s.qlo[bus] = gens, lo
-		s.qhi[bus], s.outUnit = hi, -1
-	}()
-	var err error
-	if result.Compensated = restored && o.compensateUnit(unit, power[unit], out); result.Compensated {
-		o.finish(out)
-	} else {
-		err = o.newton(input, out)
+	for i, unit := range units {
+		b := n.GenBus[unit]
+		original[i] = saved{s.gensAt[b], s.ps[b], s.qlo[b], s.qhi[b]}
+		input.Pg[unit] = 0
+		s.ps[b] -= power[unit]
+		gens := slices.DeleteFunc(slices.Clone(s.gensAt[b]), func(g int32) bool { return int(g) == unit })
+		s.gensAt[b], s.qlo[b], s.qhi[b] = gens, 0, 0
+		for _, g := range gens {
+			s.qlo[b] += n.QMin[g]
+			s.qhi[b] += n.QMax[g]
+		}
+		switch {
+		case n.Kind[b] == network.PQ:
+			s.qs[b] -= n.Qg0[unit]
+		case len(gens) == 0:
+			s.kind[b], s.atLimit[b], s.qs[b] = network.PQ, 0, -qd[b]
+		case vg[gens[len(gens)-1]] != s.vset[b]:
+			compatible = false // another voltage
+		case s.atLimit[b] > 0:
+			s.qs[b] = s.qhi[b] - qd[b]
+		case s.atLimit[b] < 0:
+			s.qs[b] = s.qlo[b] - qd[b]
+		}
 	}
-	out.Pg[unit], out.Qg[unit] = 0, 0
-	return result, err
+	s.outUnits = units
+	return input, compatible, func() {
+		for i, unit := range slices.Backward(units) {
+			b := n.GenBus[unit]
+			s.gensAt[b], s.ps[b] = original[i].gens, original[i].ps
+			s.qlo[b], s.qhi[b] = original[i].lo, original[i].hi
+		}
+		s.outUnits = nil
+	}
 }
 
-// Supplied is an outage that leaves the buses of mask without a reference, with another one for them. That is the bus with
-// the largest sum of P_max, at the base's angle. It is −1 where none of them has a unit.
-func (o *Outages) Supplied(branch, unit int, mask []bool, out *Solution) (result Outage, reference int, err error) {
-	n, power := *o.s.net, make([]float64, o.s.net.Buses())
-	for g, b := range n.GenBus {
-		if !o.s.terminal[g] {
-			power[b] += n.PMax[g]
-		}
+// suppliedNumbers bounds the numbers that Supplied keeps.
+const suppliedNumbers = 1 << 21
+
+// Supplied are the outages of the same base with other references: without former ones, and with further ones at the
+// base's angle. They are owned by o.
+func (o *Outages) Supplied(former, further []int) (*Outages, error) {
+	key := fmt.Sprint(former, further)
+	if y := o.supplied[key]; y != nil {
+		return y, nil
 	}
-	reference = -1
-	for g, b := range n.GenBus {
-		if g != unit && !o.s.terminal[g] && mask[b] && (reference < 0 || power[b] > power[reference]) {
-			reference = b
-		}
+	n := *o.s.net
+	n.Kind, n.Va0 = slices.Clone(n.Kind), slices.Clone(n.Va0)
+	n.References = slices.DeleteFunc(slices.Clone(n.References), func(r int) bool { return slices.Contains(former, r) })
+	for _, r := range former { // which hold their voltage in the base
+		n.Kind[r] = network.PV
 	}
-	if reference < 0 {
-		return result, reference, nil
+	for _, r := range further {
+		n.Kind[r], n.Va0[r], n.References = network.Slack, o.base.Va[r], append(n.References, r)
 	}
-	n.Kind, n.Va0, n.References = slices.Clone(n.Kind), slices.Clone(n.Va0), slices.Clone(n.References)
-	if unit >= 0 { // at the reference that is lost, which holds its voltage in the base
-		n.References = slices.DeleteFunc(n.References, func(r int) bool { return r == n.GenBus[unit] })
-		n.Kind[n.GenBus[unit]] = network.PV
-	}
-	n.Kind[reference], n.Va0[reference], n.References = network.Slack, o.base.Va[reference], append(n.References, reference)
 	n.Slack = n.References[0]
-	s, err := New(&n)
-	if err != nil {
-		return result, reference, err
+	s, err := o.s.Clone(), error(nil)
+	if s.net = &n; len(former) > 0 { // which are no unknowns
+		if s, err = New(&n); err != nil {
+			return nil, err
+		}
 	}
 	input := o.input
 	input.Pg = o.base.Pg
-	outages, err := s.NewOutages(input, o.opt, o.base)
+	y, err := s.NewOutages(input, o.opt, o.base)
 	if err != nil {
-		return result, reference, err
+		return nil, err
 	}
-	if unit >= 0 {
-		result, err = outages.Unit(unit, out)
-	} else {
-		result, err = outages.Branch(branch, out)
+	if (len(o.supplied)+1)*len(o.data) > suppliedNumbers {
+		clear(o.supplied)
 	}
-	return result, reference, err
+	o.supplied[key] = y
+	return y, nil
 }
 
 // markIsland marks the buses of an island, whose balances later solves ignore.
@@ -361,48 +395,20 @@ func (o *Outages) clearIsland(islanded []int32, out *Solution) {
 	}
 }
 
-// newton solves from the base voltages with new factors.
-func (o *Outages) newton(input Input, out *Solution) error {
-	o.hasBaseFactors = false
-	copy(out.Vm, o.base.Vm)
-	copy(out.Va, o.base.Va)
-	return o.s.Solve(input, o.opt, out)
-}
-
-// island lists the buses that a bridge's outage leaves without a reference. The search grows both sides in turn, so
-// that a small side costs little.
-func (o *Outages) island(branch int) []int32 {
-	s, n := o.s, o.s.net
-	o.stamp++
-	ends := [2]int{n.From[branch], n.To[branch]}
-	hasReference := [2]bool{}
-	for side, b := range ends {
-		o.queue[side] = append(o.queue[side][:0], int32(b))
-		o.visited[b] = o.stamp
-		hasReference[side] = n.Kind[b] == network.Slack
+// cutOff lists the buses that a branch's outage leaves without a reference.
+func (o *Outages) cutOff(branch int) (list []int32) {
+	if !o.bridges[branch] {
+		return nil
 	}
-	next, complete := [2]int{}, [2]bool{}
-	for !complete[0] || !complete[1] {
-		for side := range ends {
-			if next[side] == len(o.queue[side]) {
-				complete[side] = true
-				if !hasReference[side] {
-					return slices.Clone(o.queue[side])
-				}
-				continue
-			}
-			b := o.queue[side][next[side]]
-			next[side]++
-			for _, k := range s.branchesAt[b] {
-				neighbour := int32(n.From[k] + n.To[k] - int(b))
-				if int(k) == branch || o.visited[neighbour] == o.stamp {
-					continue
-				}
-				o.visited[neighbour] = o.stamp
-				o.queue[side] = append(o.queue[side], neighbour)
-				hasReference[side] = hasReference[side] || n.Kind[neighbour] == network.Slack
-			}
+	n := o.s.net
+	island, hasReference := n.Islands(branch), make([]bool, n.Buses())
+	for _, r := range n.References {
+		hasReference[island[r]] = true
+	}
+	for b, part := range island {
+		if !hasReference[part] {
+			list = append(list, int32(b))
 		}
 	}
-	return nil
+	return list
 }

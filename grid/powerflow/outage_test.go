@@ -163,6 +163,67 @@ func TestOutagesEqualWholePowerFlows(t *testing.T) {
 	}
 }
 
+// Every pair of a small network, and pairs of a larger one, end where the whole power flow without both ends; what one unit or
+// branch takes from the other is counted once.
+func TestPairsEqualWholePowerFlows(t *testing.T) {
+	for name, stride := range map[string]int{"case14": 1, "case30": 1, "case118": 61} {
+		for _, enforce := range []bool{false, true} {
+			c := networktest.Case(t, name)
+			n := networktest.Of(t, c)
+			s, opt := require.Get(New(n))(t), Options{EnforceQ: enforce, MaxIterations: 60}
+			base := s.NewSolution()
+			require.OK(t, s.Solve(Input{}, opt, base))
+			o, out, pairs := require.Get(s.NewOutages(Input{}, opt, base))(t), s.NewSolution(), 0
+			compensated, solved := 0, 0
+			nl := n.Branches()
+			for i := range nl + n.Gens() {
+				for j := range i {
+					if pairs++; pairs%stride != 0 || i >= nl && n.GenBus[i-nl] == n.Slack || j >= nl && n.GenBus[j-nl] == n.Slack {
+						continue
+					}
+					var branches, units []int
+					whole := *c
+					whole.Branch, whole.Gen = slices.Clone(c.Branch), slices.Clone(c.Gen)
+					for _, k := range []int{i, j} {
+						if k < nl {
+							branches = append(branches, k)
+							whole.Branch[n.BranchRow[k]].InService = false
+						} else {
+							units = append(units, k-nl)
+							whole.Gen[n.GenRow[k-nl]].InService = false
+						}
+					}
+					if slices.Max(n.Islands(branches...)) != slices.Min(n.Islands(branches...)) {
+						continue
+					}
+					got := require.Get(o.Without(branches, units, nil, out))(t)
+					w := require.Get(New(networktest.Of(t, &whole)))(t)
+					want := w.NewSolution()
+					require.OK(t, w.Solve(Input{}, opt, want))
+					if solved++; got.Compensated {
+						compensated++
+					}
+					if got.Solution.Converged() != want.Converged() {
+						t.Errorf("%s, limits %v, branches %v, units %v: %v, whole %v", name, enforce, branches, units, out.Status, want.Status)
+					}
+					for b := range want.Vm {
+						if d := max(math.Abs(want.Vm[b]-out.Vm[b]), math.Abs(want.Va[b]-out.Va[b])); want.Converged() && !(d <= 1e-8) {
+							t.Errorf("%s, limits %v, branches %v, units %v: bus %d is off by %g", name, enforce, branches, units, n.BusID[b], d)
+							break
+						}
+					}
+				}
+			}
+			if t.Logf("%s, limits %v: %d of %d by the base's factors", name, enforce, compensated, solved); compensated < solved*8/10 {
+				t.Errorf("%s, limits %v: %d of %d by the base's factors", name, enforce, compensated, solved)
+			}
+			if again := s.NewSolution(); s.Solve(Input{}, opt, again) != nil || again.Mismatch != base.Mismatch {
+				t.Errorf("%s: the solver has changed", name)
+			}
+		}
+	}
+}
+
 // A base that was solved with other options, or for another input, is solved again: the outages are those of a base of their
 // own options. One without a solution is refused.
 func TestABaseOfOtherOptionsIsSolvedAgain(t *testing.T) {

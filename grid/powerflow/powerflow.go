@@ -150,7 +150,7 @@ type Solver struct {
 	startAngles    []float64 // network.StartAngles
 	noAngles       bool      // whether the file has no angles: they are equal, but for references
 	shifted        bool      // whether a branch shifts the phase
-	outUnit        int       // −1 for none
+	outUnits       []int
 	dead           []bool    // by bus: in an island; nil for none
 	rightHandSides []float64 // of solveTransposed
 	// The mismatch and kinds of newton's last factors.
@@ -171,7 +171,7 @@ type pair struct {
 // New analyses a network's topology. The network is kept, not copied.
 func New(n *network.Network) (*Solver, error) {
 	buses := n.Buses()
-	s := &Solver{net: n, startAngles: n.StartAngles(), terminal: n.Terminals(), gensAt: make([][]int32, buses), position: make([]int32, buses), outUnit: -1}
+	s := &Solver{net: n, startAngles: n.StartAngles(), terminal: n.Terminals(), gensAt: make([][]int32, buses), position: make([]int32, buses)}
 	for _, terminal := range []bool{false, true} {
 		for g, b := range n.GenBus {
 			if s.terminal[g] == terminal {

@@ -80,9 +80,6 @@ func (s *Solver) Share(input Input, p, q, pg, qg []float64) {
 			}
 			pg[gens[0]] = remaining
 		}
-		if s.outUnit >= 0 && b == n.GenBus[s.outUnit] {
-			qg[s.outUnit] = 0
-		}
 		if n.Kind[b] == network.PQ {
 			for _, g := range gens {
 				qg[g] = n.Qg0[g]

@@ -14,21 +14,21 @@ import (
 // changes of all rows, those of the branch that is out and of the switched buses. As in Outages.solve, the solution of
 // the changed Jacobian is B⁻¹(x − A⁻¹E·(I + D(A·B)⁻¹E)⁻¹·DB⁻¹x). What belongs to the base is kept.
 type responses struct {
-	buses    []int32 // that may switch
-	number   []int32 // by bus, among these
-	rows     [][]entry
-	left     []sparse    // dᵢB⁻¹ for the changes dᵢ of their rows; empty until they are needed
-	right    []sparse    // A⁻¹eⱼ
-	products [][]float64 // of these, by i and j; NaN until they are needed
-	x        []float64   // zeros, two numbers a position
-	visited  []bool      // by position
+	buses        []int32 // that may switch
+	number       []int32 // by bus, among these
+	rows         [][]entry
+	left         []sparse    // dᵢB⁻¹ for the changes dᵢ of their rows; empty until they are needed
+	right        []sparse    // A⁻¹eⱼ
+	products     [][]float64 // of these, by i and j; NaN until they are needed
+	x            []float64   // zeros, two numbers a position
+	lower, upper []half      // of use
 	// The buses whose kind is not the base's, in the order in which they switched, and the factors of their part of the matrix.
 	switched   []int32
 	isSwitched []bool
 	factors    dense.LU
 	// response is what a unit at the row of each switched bus does at the branch's rows, times the upper factor's inverse. effect
 	// is the lower one's inverse times what a unit at each of the branch's rows does at the switched buses.
-	response, effect [columns][]float64
+	response, effect [maxRows][]float64
 	y                []float64
 }
 
@@ -61,7 +61,7 @@ func (v *sparse) add(factor float64, x []float64) {
 
 // newResponses has the changes of rows at the base, which the solver holds.
 func (s *Solver) newResponses() *responses {
-	r := &responses{number: make([]int32, s.net.Buses()), x: make([]float64, 2*s.lu.n), visited: make([]bool, s.lu.n)}
+	r := &responses{number: make([]int32, s.net.Buses()), x: make([]float64, 2*s.lu.n), lower: make([]half, s.lu.n), upper: make([]half, s.lu.n)}
 	for k, b := range s.unknown {
 		if r.number[b] = -1; s.kind[b] != network.PV && s.atLimit[b] == 0 {
 			continue
@@ -103,54 +103,26 @@ func (r *responses) use(s *Solver, m int32) {
 		return
 	}
 	r.products[m] = slices.Repeat([]float64{math.NaN()}, len(r.buses))
-	k := s.position[r.buses[m]]
-	r.x[2*k+1] = 1
-	r.right[m] = r.eliminate(s, []int32{k}, s.lu.columnOf, func(k int32, l []float64, _ *[4]float64, x, y []float64) {
-		for a, row := range s.lu.row[s.lu.start[k]:s.lu.start[k+1]] {
-			b := l[4*a : 4*a+4 : 4*a+4]
-			y[2*row] -= b[0]*x[0] + b[1]*x[1]
-			y[2*row+1] -= b[2]*x[0] + b[3]*x[1]
-		}
-	})
 	var positions []int32
 	for _, e := range r.rows[m] {
-		r.x[e.column] = e.value
 		positions = append(positions, e.column/2)
 	}
-	r.left[m] = r.eliminate(s, positions, s.lu.rightOf, func(k int32, u []float64, i *[4]float64, x, y []float64) {
-		x[0], x[1] = i[0]*x[0]+i[2]*x[1], i[1]*x[0]+i[3]*x[1]
-		for a, row := range s.lu.row[s.lu.start[k]:s.lu.start[k+1]] {
-			b := u[4*a : 4*a+4 : 4*a+4]
-			y[2*row] -= b[0]*x[0] + b[2]*x[1]
-			y[2*row+1] -= b[1]*x[0] + b[3]*x[1]
-		}
-	})
-}
-
-// eliminate calls step at all positions on the paths of these to the root. It gets the position's blocks, its inverse
-// pivot and its numbers. The vector is taken out of x.
-func (r *responses) eliminate(s *Solver, positions []int32, blocks func(k int) []float64, step func(k int32, blocks []float64, inverse *[4]float64, x, y []float64)) (v sparse) {
-	lu := s.lu
-	for _, k := range positions {
-		for !r.visited[k] {
-			r.visited[k] = true
-			v.positions = append(v.positions, k)
-			if lu.start[k] == lu.start[k+1] {
-				break
-			}
-			k = lu.row[lu.start[k]]
+	path := s.lu.path(nil, positions)
+	for _, k := range path {
+		r.lower[k], r.upper[k] = half{}, half{}
+	}
+	r.lower[s.position[r.buses[m]]][columns] = 1
+	for _, e := range r.rows[m] {
+		r.upper[e.column/2][columns*(e.column%2)] = e.value
+	}
+	s.lu.halves(r.lower, r.upper, path)
+	left, right := &r.left[m], &r.right[m]
+	for _, k := range path {
+		left.positions, left.values = append(left.positions, k), append(left.values, r.upper[k][0], r.upper[k][columns])
+		if l := &r.lower[k]; l[0] != 0 || l[columns] != 0 {
+			right.positions, right.values = append(right.positions, k), append(right.values, l[0], l[columns])
 		}
 	}
-	slices.Sort(v.positions)
-	for _, k := range v.positions {
-		step(k, blocks(int(k)), (*[4]float64)(lu.inverse[4*k:]), r.x[2*k:2*k+2], r.x)
-		r.visited[k] = false
-	}
-	for _, k := range v.positions {
-		v.values = append(v.values, r.x[2*k], r.x[2*k+1])
-		r.x[2*k], r.x[2*k+1] = 0, 0
-	}
-	return v
 }
 
 // reset has no switched bus.
@@ -159,15 +131,15 @@ func (r *responses) reset() {
 		r.isSwitched[m] = false
 	}
 	r.switched = r.switched[:0]
-	for i := range columns {
+	for i := range r.response {
 		r.response[i], r.effect[i] = r.response[i][:0], r.effect[i][:0]
 	}
 	r.factors.Resize(0)
 }
 
-// follow factors the matrix of the buses whose kind is not the base's, and that of the branch's rows in what remains. It
+// follow factors the matrix of the buses whose kind is not the base's, and that of the branches' rows in what remains. It
 // returns false where that is singular.
-func (r *responses) follow(o *Outages, c *change) (*smallLU, bool) {
+func (r *responses) follow(o *Outages) bool {
 	s := o.s
 	if slices.ContainsFunc(r.switched, func(m int32) bool { b := r.buses[m]; return s.kind[b] == o.kinds[b] }) {
 		r.reset()
@@ -180,11 +152,15 @@ func (r *responses) follow(o *Outages, c *change) (*smallLU, bool) {
 			r.switched = append(r.switched, int32(m))
 		}
 	}
-	for i := 1; i < c.n; i += 2 {
-		if c.entries[i] = c.reactive[i]; s.kind[s.unknown[c.row[i]/2]] != network.PQ {
-			c.entries[i] = [columns]float64{}
+	for k := range o.count {
+		c := &o.changes[k]
+		for i := 1; i < c.n; i += 2 {
+			if c.entries[i] = c.reactive[i]; s.kind[s.unknown[c.row[i]/2]] != network.PQ {
+				c.entries[i] = [columns]float64{}
+			}
 		}
 	}
+	rows := o.rowCount()
 	n := len(r.switched)
 	r.factors.Resize(n)
 	for t, m := range r.switched {
@@ -192,19 +168,20 @@ func (r *responses) follow(o *Outages, c *change) (*smallLU, bool) {
 		if isNew {
 			first = 0
 			r.right[m].add(1, r.x)
-			for i, v := range o.branchValues(r.x) {
-				r.response[i] = append(r.response[i], v)
-			}
+			response := o.branchValues(r.x)
 			r.right[m].clear(r.x)
 			r.left[m].add(1, r.x)
-			var effect [columns]float64
-			for _, k := range o.path {
-				for i := range columns {
-					effect[i] += o.lowerHalves[k][i]*r.x[2*k] + o.lowerHalves[k][columns+i]*r.x[2*k+1]
+			var effect [maxRows]float64
+			for i := range o.count {
+				c, effect := &o.changes[i], effect[columns*i:]
+				for _, k := range c.path {
+					for i := range columns {
+						effect[i] += c.lower[k][i]*r.x[2*k] + c.lower[k][columns+i]*r.x[2*k+1]
+					}
 				}
 			}
-			for i, v := range effect {
-				r.effect[i] = append(r.effect[i], v)
+			for i := range rows {
+				r.response[i], r.effect[i] = append(r.response[i], response[i]), append(r.effect[i], effect[i])
 			}
 		}
 		products, isSpread := r.products[m], isNew
@@ -227,17 +204,17 @@ func (r *responses) follow(o *Outages, c *change) (*smallLU, bool) {
 		}
 	}
 	r.factors.Factor(factored)
-	for i := range columns {
+	for i := range rows {
 		r.factors.UpperTransposed(r.response[i], factored)
 		r.factors.Lower(r.effect[i], factored)
 	}
-	remaining := c.inverse
-	for j, response := range r.response {
-		for i, effect := range r.effect {
+	remaining := o.inverse
+	for j, response := range r.response[:rows] {
+		for i, effect := range r.effect[:rows] {
 			remaining[j][i] -= dot(response, effect)
 		}
 	}
-	return c.factor(&remaining)
+	return o.factor(&remaining)
 }
 
 // clear zeroes the positions of v in x.
@@ -248,21 +225,21 @@ func (v *sparse) clear(x []float64) {
 }
 
 // solve begins a solve with x, which is A⁻¹ times the right-hand side. It takes what the switched buses do out of u, the
-// branch's part of B⁻¹x.
-func (r *responses) solve(x []float64, u *[columns]float64) {
+// branches' part of B⁻¹x, of a number of rows.
+func (r *responses) solve(rows int, x []float64, u *[maxRows]float64) {
 	r.y = r.y[:0]
 	for _, m := range r.switched {
 		r.y = append(r.y, r.left[m].times(x))
 	}
 	r.factors.Lower(r.y, 0)
-	for i, response := range r.response {
+	for i, response := range r.response[:rows] {
 		u[i] -= dot(response, r.y)
 	}
 }
 
-// take ends it with the solution y for the branch's rows. It takes the switched rows' part out of x.
-func (r *responses) take(x []float64, y *[columns]float64) {
-	for i, effect := range r.effect {
+// take ends it with the solution y for the branches' rows. It takes the switched rows' part out of x.
+func (r *responses) take(rows int, x []float64, y *[maxRows]float64) {
+	for i, effect := range r.effect[:rows] {
 		for t, v := range effect {
 			r.y[t] -= v * y[i]
 		}

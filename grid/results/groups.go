@@ -1,18 +1,16 @@
 package results
 
 import (
-	"cmp"
-	"context"
+	"errors"
 	"fmt"
+	"hash/maphash"
 	"io"
-	"math"
 	"slices"
 	"strings"
 
-	"github.com/gpc-engine/gpc/grid/matpower"
 	"github.com/gpc-engine/gpc/grid/network"
+	"github.com/gpc-engine/gpc/grid/powerflow"
 	"github.com/gpc-engine/gpc/grid/secure"
-	"github.com/gpc-engine/gpc/internal/simd/parallel"
 )
 
 // Group is several elements that go out of service together. A busbar takes what is connected to it along, and its load.
@@ -22,26 +20,32 @@ type Group struct {
 }
 
 // ReadOutages reads lines of outages: elements between commas, such as "branch 7", "unit 2", "bus 5" or a name of the case.
-// Before a colon a line may have a label. Lines of one branch or unit are outages of their own, the others are groups.
-func ReadOutages(n *network.Network, name string, source io.Reader) (list []secure.Outage, groups []Group, err error) {
-	listed := map[string]bool{}
+// Before a colon a line may have a label. Lines of one branch or unit are outages of their own, the others are groups, which
+// stay lines.
+func ReadOutages(n *network.Network, name string, source io.Reader) (list []secure.Outage, groups []string, err error) {
+	listed := map[uint64]string{} // by hash, in less memory than by element
+	seed := maphash.MakeSeed()
 	err = secure.EachLine(name, source, func(line string) error {
 		g, err := parseGroup(n, line)
 		if err != nil {
 			return err
 		}
 		key := fmt.Sprint(g.Branches, g.Units, g.Buses)
+		hash := maphash.String(seed, key)
+		if other, ok := listed[hash]; ok {
+			if o, _ := parseGroup(n, other); fmt.Sprint(o.Branches, o.Units, o.Buses) == key {
+				return fmt.Errorf("%s is listed twice", g.Label)
+			}
+		}
 		switch {
-		case listed[key]:
-			return fmt.Errorf("%s is listed twice", g.Label)
 		case len(g.Branches) == 1 && len(g.Units)+len(g.Buses) == 0:
 			list = append(list, secure.Outage{Branch: g.Branches[0], Unit: -1})
 		case len(g.Units) == 1 && len(g.Branches)+len(g.Buses) == 0:
 			list = append(list, secure.Outage{Branch: -1, Unit: g.Units[0]})
 		default:
-			groups = append(groups, g)
+			groups = append(groups, line)
 		}
-		listed[key] = true
+		listed[hash] = line
 		return nil
 	})
 	if err == nil && len(list)+len(groups) == 0 {
@@ -105,145 +109,109 @@ func parseGroup(n *network.Network, line string) (g Group, err error) {
 	return g, nil
 }
 
-// limitKey is a limit without its values.
-type limitKey struct {
-	kind, end        string
-	bus, gen, branch int
-}
-
-func keyOf(l Limit) limitKey { return limitKey{l.Kind, l.End, l.Bus, l.Gen, l.Branch} }
-
-// solveGroups solves the power flow without each group, of a network made of what is left, from the base.
-func (y *securityRun) solveGroups(ctx context.Context) error {
-	if len(y.groups) == 0 {
-		return nil
+// opened are the branches and units that a group takes out, those at its busbars included.
+func (g *Group) opened(n *network.Network) (branches, units []int) {
+	if len(g.Buses) == 0 {
+		return g.Branches, g.Units
 	}
-	excesses := map[limitKey]float64{}
-	for _, v := range NewPoint(y.widened(y.n), y.base.Vm, y.base.Va, y.base.Pg, y.base.Qg).Broken() {
-		excesses[keyOf(v.Limit)] = v.Excess
-	}
-	errs := make([]error, len(y.groups))
-	parallel.Each(max(1, y.opt.Threads), len(y.groups), func(_, i int) {
-		if errs[i] = ctx.Err(); errs[i] == nil {
-			y.out.Outages[len(y.list)+i], errs[i] = y.group(i, excesses)
-			y.reportProgress()
+	branches, units = slices.Clone(g.Branches), slices.Clone(g.Units)
+	for k, b := range n.From {
+		if !slices.Contains(branches, k) && (slices.Contains(g.Buses, b) || slices.Contains(g.Buses, n.To[k])) {
+			branches = append(branches, k)
 		}
-	})
-	return cmp.Or(errs...)
+	}
+	for unit, b := range n.GenBus {
+		if !slices.Contains(units, unit) && slices.Contains(g.Buses, b) {
+			units = append(units, unit)
+		}
+	}
+	return branches, units
 }
 
-// widened is a network with the limits after an outage.
-func (y *securityRun) widened(n *network.Network) *network.Network {
-	copied, l := *n, limitsAfter(n, y.opt.Emergency, y.opt.Band)
-	copied.Rate, copied.VMin, copied.VMax = l.rate, l.vmin, l.vmax
-	return &copied
+// outage is one of the list, or of the groups after it.
+func (y *securityRun) outage(i int) Outage {
+	if i < len(y.list) {
+		return NewOutage(y.n, y.list[i])
+	}
+	label, _, _ := strings.Cut(y.groups[i-len(y.list)], ":")
+	return Outage{Kind: "group", Row: y.first + i - len(y.list) + 1, Label: strings.TrimSpace(label)}
 }
 
-// group solves one group, of which only what exceeds the excesses of the base counts.
-func (y *securityRun) group(i int, excesses map[limitKey]float64) (AfterOutage, error) {
-	g := y.groups[i]
-	r := AfterOutage{Outage: Outage{Kind: "group", Row: y.first + i + 1, Label: g.Label}, Islanded: []int{}, References: []int{}, Violations: []Broken{}}
-	n, err := network.New(y.remaining(y.opt.Case, g, &r))
+// group solves the power flow without a group.
+func (y *securityRun) group(i int, v *worker) error {
+	g, err := parseGroup(y.n, y.groups[i-len(y.list)])
+	if err != nil {
+		return err
+	}
+	r := &y.out.Outages[i]
+	*r = AfterOutage{Outage: y.outage(i), Islanded: []int{}, References: []int{}, Violations: []Broken{}}
+	flow, err := y.supplied(v, g, v.sol)
 	if err != nil {
 		r.Reason = err.Error()
-		return r, nil
 	}
-	carryAdmittances(n, y.n)
-	n = y.widened(n)
-	for _, m := range n.MovedReferences {
-		r.References = append(r.References, n.BusID[m.To])
-	}
-	flow, _, err := Flow(n, FlowProblem{Options: y.flow, Vm: n.Vm0, Va: n.Va0})
-	if err != nil {
-		return r, err
-	}
-	r.Converged, r.Iterations = flow.Converged, flow.Iterations
-	if !r.Converged {
-		r.Reason = flow.Reason
-		return r, nil
-	}
-	worst := 0.0
-	for _, v := range flow.Violations {
-		severity := v.Excess / max(math.Abs(v.Bound), 1)
-		more := minViolation
-		if v.Unit == "pu" {
-			severity = voltageSeverity * v.Excess
-		} else if more *= n.BaseMVA; v.Gen > 0 && excesses[keyOf(v.Limit)] > 0 {
-			more = minUnitChange * math.Abs(v.Bound)
-		}
-		if v.Excess > excesses[keyOf(v.Limit)]+more {
-			r.Violations, worst = append(r.Violations, v), max(worst, severity)
-		}
-	}
-	r.Severity = &worst
-	return r, nil
+	r.References = flow.references
+	y.write(i, v, g, flow.Outage, flow.dark)
+	return nil
 }
 
-// remaining is the case at the base without a group. Parts that are left without a reference get the bus with the most PMAX.
-// Parts without a unit are out too, and r has what is lost.
-func (y *securityRun) remaining(c *matpower.Case, g Group, r *AfterOutage) *matpower.Case {
-	n, rest := y.n, *c
-	rest.Bus, rest.Gen, rest.Branch = slices.Clone(c.Bus), slices.Clone(c.Gen), slices.Clone(c.Branch)
-	opened := slices.Clone(g.Branches)
-	for k, start := range n.From {
-		if slices.Contains(g.Buses, start) || slices.Contains(g.Buses, n.To[k]) {
-			opened = append(opened, k)
+var errNoUnit = errors.New("nothing takes up the balance: no unit is left")
+
+// suppliedFlow is an outage with the numbers in the file of buses that become references, and the buses that are cut off.
+type suppliedFlow struct {
+	powerflow.Outage
+	references, dark []int
+}
+
+// supplied solves the power flow without a group. A part that is left without a reference gets its bus with the most P_max, or
+// is dark where it has no unit.
+func (y *securityRun) supplied(v *worker, g Group, sol *powerflow.Solution) (flow suppliedFlow, err error) {
+	n := y.n
+	flow.references = []int{}
+	branches, units := g.opened(n)
+	island, terminals := n.Islands(branches...), n.Terminals()
+	power, reference := make([]float64, n.Buses()), slices.Repeat([]int{-1}, n.Buses()) // of each part
+	remaining := func(visit func(b int, pmax float64)) {
+		for unit, b := range n.GenBus {
+			if !terminals[unit] && !slices.Contains(units, unit) {
+				visit(b, n.PMax[unit])
+			}
 		}
 	}
-	for _, k := range g.Branches {
-		rest.Branch[n.BranchRow[k]].InService = false
-	}
-	island := n.Islands(opened...)
-	power, unit, referenced := make([]float64, n.Buses()), make([]int, n.Buses()), make([]bool, n.Buses())
-	for b := range unit {
-		unit[b] = -1
-		rest.Bus[n.BusRow[b]].Pd, rest.Bus[n.BusRow[b]].Qd = y.input.Pd[b]*n.BaseMVA, y.input.Qd[b]*n.BaseMVA
-		rest.Bus[n.BusRow[b]].Vm, rest.Bus[n.BusRow[b]].Va = y.base.Vm[b], Degrees(y.base.Va[b])
-		if n.Kind[b] == network.Slack && !slices.Contains(g.Buses, b) {
-			referenced[island[b]] = true
+	hasUnit := make([]bool, n.Buses())
+	remaining(func(b int, pmax float64) { power[b], hasUnit[b] = power[b]+pmax, true })
+	var former, further []int
+	for _, b := range n.References {
+		if hasUnit[b] {
+			reference[island[b]] = b
+		} else {
+			former = append(former, b)
 		}
 	}
-	for i, b := range n.GenBus {
-		row := &rest.Gen[n.GenRow[i]]
-		row.Pg, row.Qg = y.base.Pg[i]*n.BaseMVA, y.base.Qg[i]*n.BaseMVA
-		if n.Kind[b] != network.PQ {
-			row.Vg = y.base.Vm[b]
+	remaining(func(b int, _ float64) {
+		if r := reference[island[b]]; r < 0 || n.Kind[r] != network.Slack && power[b] > power[r] {
+			reference[island[b]] = b
 		}
-		if slices.Contains(g.Units, i) || slices.Contains(g.Buses, b) {
-			row.InService = false
-			continue
-		}
-		if part := island[b]; unit[part] < 0 || n.PMax[i] > power[part] {
-			unit[part], power[part] = b, n.PMax[i]
-		}
-	}
+	})
+	var cut []int32
 	for b, part := range island {
-		if unit[part] >= 0 && !slices.Contains(g.Buses, b) {
-			if !referenced[part] && b == unit[part] {
-				rest.Bus[n.BusRow[b]].Type = matpower.Reference
-				r.References = append(r.References, n.BusID[b])
-			}
-			continue
-		}
-		rest.Bus[n.BusRow[b]].Type = matpower.Isolated
-		r.Islanded = append(r.Islanded, n.BusID[b])
-		r.LostMW += y.input.Pd[b] * n.BaseMVA
-		for i, bus := range n.GenBus {
-			if bus == b && !slices.Contains(g.Units, i) {
-				r.LostUnitsMW += y.base.Pg[i] * n.BaseMVA
-			}
+		switch r := reference[part]; {
+		case r < 0:
+			flow.dark, cut = append(flow.dark, b), append(cut, int32(b))
+		case r == b && n.Kind[b] != network.Slack:
+			further, flow.references = append(further, b), append(flow.references, n.BusID[b])
 		}
 	}
-	return &rest
-}
-
-// carryAdmittances gives the branches of a network those of another of the same case.
-func carryAdmittances(n, source *network.Network) {
-	for k, row := range n.BranchRow {
-		j, _ := slices.BinarySearch(source.BranchRow, row)
-		parts := source.Admittance.Parts()
-		for i, part := range n.Admittance.Parts() {
-			part[k] = parts[i][j]
+	flow.Solution = sol
+	*sol = powerflow.Solution{Status: powerflow.Singular, Vm: sol.Vm, Va: sol.Va, Pg: sol.Pg, Qg: sol.Qg, AtLimit: sol.AtLimit}
+	if len(flow.dark) == n.Buses() {
+		return flow, errNoUnit
+	}
+	o := v.scalar
+	if len(former)+len(further) > 0 {
+		if o, err = o.Supplied(former, further); err != nil {
+			return flow, err
 		}
 	}
+	flow.Outage, err = o.Without(branches, units, cut, sol)
+	return flow, err
 }

@@ -18,7 +18,7 @@ func groupsOf(t *testing.T, c *matpower.Case, lines string) map[string]*results.
 	n := networktest.Of(t, c)
 	list, groups, err := results.ReadOutages(n, "lines", strings.NewReader(lines))
 	require.OK(t, err)
-	all, err := results.After(context.Background(), n, results.FlowProblem{}, results.SecurityOptions{Groups: groups, Case: c, Threads: 1}, list)
+	all, err := results.After(context.Background(), n, results.FlowProblem{}, results.SecurityOptions{Groups: groups, Threads: 1}, list)
 	require.OK(t, err)
 	out := map[string]*results.AfterOutage{}
 	for i := range all.Outages {
@@ -55,10 +55,12 @@ func TestGroupsAreOfTheCaseWithoutThem(t *testing.T) {
 			}
 		}
 		r := got[label]
+		ends := map[int]bool{} // a power flow lists the heavier end alone, an outage both
 		for _, v := range r.Violations {
-			if want := worse[v.Kind+v.Where()]; math.Abs(v.Excess-want) > 1e-5 {
+			if want := worse[v.Kind+v.Where()]; math.Abs(v.Excess-want) > 1e-5 && !ends[v.Branch] {
 				t.Errorf("%s: %s of %s by %v, want %v", label, v.Kind, v.Where(), v.Excess, want)
 			}
+			ends[v.Branch] = v.Branch > 0
 			delete(worse, v.Kind+v.Where())
 		}
 		if !r.Converged || len(r.Violations) == 0 || len(worse) > 1 {

@@ -37,17 +37,19 @@ type recordedPart struct {
 	durable.Seal
 }
 
-// parts solves the outages, or takes them from the record.
+// parts solves the outages part by part, or takes them from the record. What is kept of them does not grow with the list.
 func (y *securityRun) parts(ctx context.Context, w *securityWatch) error {
-	record := y.opt.Record
+	record, all := y.opt.Record, len(y.list)+len(y.groups)
+	path, key := func(int) string { return "" }, ""
 	if record == nil {
-		return y.solveAll(ctx, w)
+		record = &Record{}
+	} else {
+		if err := os.MkdirAll(record.Folder, 0o755); err != nil {
+			return err
+		}
+		path = func(k int) string { return filepath.Join(record.Folder, fmt.Sprintf("outages-%06d.json", k)) }
+		key = y.key()
 	}
-	if err := os.MkdirAll(record.Folder, 0o755); err != nil {
-		return err
-	}
-	path := func(k int) string { return filepath.Join(record.Folder, fmt.Sprintf("outages-%06d.json", k)) }
-	key, all := y.key(), len(y.list)+len(y.groups)
 	remaining, finished := 0, 0
 	var parts []int
 	for k := record.Index; k*outagesPerPart < all; k += max(1, record.Count) {
@@ -56,22 +58,30 @@ func (y *securityRun) parts(ctx context.Context, w *securityWatch) error {
 			remaining += min(outagesPerPart, all-k*outagesPerPart)
 		}
 	}
+	report := func(count int) {
+		if y.opt.Progress != nil {
+			y.opt.Progress(count, remaining)
+		}
+	}
 	for _, k := range parts {
 		path := path(k)
 		p := &recordedPart{}
-		err := durable.ReadSealed(path, p, maxPart)
+		err := fs.ErrNotExist
+		if path != "" {
+			err = durable.ReadSealed(path, p, maxPart)
+		}
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			if p, err = y.solvePart(ctx, k*outagesPerPart, finished, remaining); err != nil {
+			if p, err = y.solvePart(ctx, k*outagesPerPart, func(n int) { report(finished + n) }); err != nil {
 				return err
 			}
-			p.Key = key
-			if err := durable.WriteSealed(path, p); err != nil {
-				return err
+			if p.Key = key; path != "" {
+				if err := durable.WriteSealed(path, p); err != nil {
+					return err
+				}
 			}
-			if finished += len(p.Outages); y.progress != nil {
-				y.progress(finished, remaining)
-			}
+			finished += len(p.Outages)
+			report(finished)
 		case err != nil:
 			return durable.Refusef("%w", err)
 		case p.Key != key:
@@ -83,26 +93,31 @@ func (y *securityRun) parts(ctx context.Context, w *securityWatch) error {
 		} else if _, err := binary.Decode(p.Excess[n:], binary.LittleEndian, number); err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}
-		w.keep(excess, func(limit int) int { return k*outagesPerPart + int(number[limit]) })
-		y.out.Outages = append(y.out.Outages, p.Outages...)
+		for limit, x := range excess {
+			w.keep(limit, x, k*outagesPerPart+int(number[limit]))
+		}
+		for i := range p.Outages {
+			y.out.count(&p.Outages[i])
+		}
+		if y.out.Outages = append(y.out.Outages, p.Outages...); y.opt.Worst > 0 && len(y.out.Outages) > y.opt.Worst {
+			y.out.rank(y.opt.Worst)
+		}
 		y.out.SolvedBy.add(p.SolvedBy)
 	}
 	return nil
 }
 
-// solvePart solves the outages of a part.
-func (y *securityRun) solvePart(ctx context.Context, first, finished, total int) (*recordedPart, error) {
+// solvePart solves the outages of a part. progress hears of all but the last, which counts when it is kept.
+func (y *securityRun) solvePart(ctx context.Context, first int, progress func(count int)) (*recordedPart, error) {
 	end, listed := min(first+outagesPerPart, len(y.list)+len(y.groups)), len(y.list)
-	run := &securityRun{n: y.n, s: y.s, input: y.input, limits: y.limits, base: y.base, before: y.before, opt: y.opt, flow: y.flow, out: &Security{},
+	run := &securityRun{n: y.n, s: y.s, input: y.input, limits: y.limits, base: y.base, threshold: y.threshold, opt: y.opt, out: &Security{}, workers: y.workers,
 		list: y.list[min(first, listed):min(end, listed)], groups: y.groups[max(first-listed, 0):max(end-listed, 0)], first: max(first-listed, 0)}
-	if y.progress != nil {
-		run.progress = func(n, _ int) {
-			if finished+n < total { // the last is when it is kept
-				y.progress(finished+n, total)
-			}
+	run.progress = func(n int) {
+		if n < end-first {
+			progress(n)
 		}
 	}
-	w := newSecurityWatch(y.n, y.limits)
+	w := newSecurityWatch(y.n, y.limits, y.base)
 	if err := run.solveAll(ctx, w); err != nil {
 		return nil, err
 	}

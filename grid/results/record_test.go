@@ -42,9 +42,14 @@ func TestARecordIsTheWhole(t *testing.T) {
 	}
 	_, groups, err := ReadOutages(n, "pairs", strings.NewReader(lines.String()))
 	require.OK(t, err)
+	opt := SecurityOptions{Emergency: 1.2, Threads: 2, Groups: groups}
+	flow := FlowProblem{Options: powerflow.Options{EnforceQ: true}}
+	all := require.Get(After(t.Context(), n, flow, opt, list))(t)
+	opt.Worst = 300 // which are those of the whole list, with its counts
 	after := func(ctx context.Context, r *Record, progress func(done, total int)) (string, error) {
-		opt := SecurityOptions{Emergency: 1.2, Threads: 2, Groups: groups, Case: c, Record: r, Progress: progress}
-		got, err := After(ctx, n, FlowProblem{Options: powerflow.Options{EnforceQ: true}}, opt, list)
+		opt := opt
+		opt.Record, opt.Progress = r, progress
+		got, err := After(ctx, n, flow, opt, list)
 		if err != nil {
 			return "", err
 		}
@@ -52,9 +57,13 @@ func TestARecordIsTheWhole(t *testing.T) {
 		return string(require.Get(json.Marshal(got))(t)), nil
 	}
 	whole := require.Get(after(t.Context(), nil, nil))(t)
+	all.WallMS, all.Outages = 0, all.Outages[:300]
+	if text := require.Get(json.Marshal(all))(t); string(text) != whole || all.Count != len(list)+len(groups) || all.Breaking+all.Secure+all.Unsolved > all.Count {
+		t.Errorf("the worst 300 of %d outages are not those of the whole list", all.Count)
+	}
 	folder := t.TempDir()
 	ctx, stop := context.WithCancel(t.Context())
-	if _, err := after(ctx, &Record{Folder: folder, Index: 1, Count: 2}, func(done, total int) {
+	if _, err := after(ctx, &Record{Folder: folder, Index: 1, Count: 2}, func(done, _ int) {
 		if done == 10 {
 			stop()
 		}
@@ -62,8 +71,8 @@ func TestARecordIsTheWhole(t *testing.T) {
 		t.Error("a run that was interrupted has no error")
 	}
 	for i := range 2 {
-		if part := require.Get(after(t.Context(), &Record{Folder: folder, Index: i, Count: 2}, nil))(t); len(part) >= len(whole) {
-			t.Errorf("shard %d has %d bytes, the whole %d", i, len(part), len(whole))
+		if part := require.Get(after(t.Context(), &Record{Folder: folder, Index: i, Count: 2}, nil))(t); strings.Contains(part, fmt.Sprintf(`"count":%d,`, all.Count)) {
+			t.Errorf("shard %d counts all outages", i)
 		}
 	}
 	files := require.Get(filepath.Glob(filepath.Join(folder, "*")))(t)

@@ -3,6 +3,7 @@ package results
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -12,26 +13,27 @@ import (
 	"gonum.org/v1/gonum/floats"
 
 	"github.com/gpc-engine/gpc/grid/acopf/laneflow"
-	"github.com/gpc-engine/gpc/grid/matpower"
 	"github.com/gpc-engine/gpc/grid/network"
 	"github.com/gpc-engine/gpc/grid/powerflow"
 	"github.com/gpc-engine/gpc/grid/secure"
 	"github.com/gpc-engine/gpc/internal/simd/parallel"
 )
 
-// Security is what single outages do to a power flow.
+// Security is what outages do to a power flow.
 type Security struct {
 	Case       string        `json:"case"`            // of the network
 	EnforceQ   bool          `json:"enforce_q"`       // whether units were held within their reactive limits
 	Emergency  float64       `json:"emergency"`       // factor on ratings after an outage
 	Band       float64       `json:"voltage_band_pu"` // what voltages may leave their limits by after one
 	WallMS     float64       `json:"wall_ms"`         // of all power flows
+	Count      int           `json:"count"`           // of outages
+	Breaking   int           `json:"breaking"`        // outages that break a limit
 	Secure     int           `json:"secure"`          // outages with a power flow that breaks no limit more than the base, and that cut off no load
 	Unsolved   int           `json:"unsolved"`        // outages without a power flow
 	CutOff     int           `json:"cut_off"`         // outages that cut off load
 	SolvedBy   SolvedBy      `json:"solved_by"`       // how their power flows were solved, but those of units that share the missing power
 	Violations []Broken      `json:"violations"`      // of the base
-	Outages    []AfterOutage `json:"outages"`         // those without a power flow first, then by lost load, lost generation and severity
+	Outages    []AfterOutage `json:"outages"`         // the worst: those without a power flow first, then by lost load, lost generation and severity
 	Elements   []Extreme     `json:"elements"`        // of each voltage, rating and unit's limit the highest loading after any outage
 
 	Base *powerflow.Solution `json:"-"`
@@ -74,15 +76,19 @@ type SecurityOptions struct {
 	// power, by the factors Participation as in package secure. Otherwise the reference takes it up, as it always
 	// does after a branch that cuts off a part of the network.
 	ShareMissing bool
-	// Groups are outages of several elements of a case. The reference takes up what is missing after them.
-	Groups        []Group
-	Case          *matpower.Case
+	// Groups are lines of outages of several elements, as ReadOutages has them. The reference takes up what is missing after
+	// them.
+	Groups        []string
 	Participation []float64
+	Worst         int // outages that are kept and ranked, while all are counted; 0 is all
 	Threads       int
 	Record        *Record // nil: nothing is kept
 	// Progress, if not nil, is called after outages with the number finished, by one goroutine at a time.
 	Progress func(done, total int)
 }
+
+// DefaultWorst is a number of outages to rank that fits any memory.
+const DefaultWorst = 10_000
 
 // voltageSeverity: an overload counts relative to its rating, a voltage tenfold its pu, so that 0.01 pu equals a
 // tenth of a rating.
@@ -107,11 +113,34 @@ func After(ctx context.Context, n *network.Network, pr FlowProblem, opt Security
 	if err != nil {
 		return nil, err
 	}
-	opt.Emergency = cmp.Or(opt.Emergency, 1)
 	start := time.Now()
+	y, err := newRun(n, s, pr, opt, list)
+	if err == nil {
+		err = y.start()
+	}
+	if err != nil {
+		return nil, err
+	}
+	w := newSecurityWatch(n, y.limits, y.base)
+	if err := y.parts(ctx, w); err != nil {
+		return nil, err
+	}
+	w.measure(y.base.Vm, y.base.Va, y.base.Pg, y.base.Qg, nil, w.excesses)
+	y.out.Elements = y.elements(w)
+	y.out.WallMS = float64(time.Since(start)) / 1e6
+	y.out.rank(opt.Worst)
+	return y.out, nil
+}
+
+// newRun solves the base.
+func newRun(n *network.Network, s *powerflow.Solver, pr FlowProblem, opt SecurityOptions, list []secure.Outage) (*securityRun, error) {
+	opt.Emergency = cmp.Or(opt.Emergency, 1)
 	base, input, err := pr.solve(s, n)
 	if err != nil {
 		return nil, err
+	}
+	if !base.Converged() {
+		return nil, NoBaseError{s.Reason(base)}
 	}
 	if pr.Slack != nil { // outages begin at what units give then
 		input.Pg = slices.Clone(base.Pg)
@@ -123,45 +152,39 @@ func After(ctx context.Context, n *network.Network, pr FlowProblem, opt Security
 		}
 		pr.Slack = nil
 	}
-	if !base.Converged() {
-		return nil, NoBaseError{s.Reason(base)}
-	}
-	y := &securityRun{n: n, s: s, input: input, limits: limitsAfter(n, opt.Emergency, opt.Band), base: base, opt: opt, flow: pr.Options, list: list, groups: opt.Groups, progress: opt.Progress}
-	w := newSecurityWatch(n, y.limits)
-	y.before = make([]float64, w.count())
-	w.measure(base.Vm, base.Va, base.Pg, base.Qg, nil, y.before)
+	y := &securityRun{n: n, s: s, input: input, limits: limitsAfter(n, opt.Emergency, opt.Band), base: base, opt: opt, flow: pr.Options, list: list, groups: opt.Groups, lanes: &laneSolvers{}}
+	y.threshold = newSecurityWatch(n, y.limits, base).thresholds(base)
 	y.out = &Security{Case: n.Name, EnforceQ: pr.EnforceQ, Emergency: opt.Emergency, Band: opt.Band, Violations: brokenBefore(n, base), Outages: []AfterOutage{}, Base: base}
-	if err := y.parts(ctx, w); err != nil {
-		return nil, err
-	}
-	w.measure(base.Vm, base.Va, base.Pg, base.Qg, nil, y.before)
-	y.out.Elements = y.elements(w)
-	y.out.WallMS = float64(time.Since(start)) / 1e6
-	y.out.rank()
-	return y.out, nil
+	return y, nil
 }
 
 // solveAll solves every outage of the run.
 func (y *securityRun) solveAll(ctx context.Context, w *securityWatch) (err error) {
 	y.out.Outages = make([]AfterOutage, len(y.list)+len(y.groups))
-	flows := y.indices()
+	var flows []int
+	first := 0
 	if y.opt.ShareMissing {
 		if flows, err = y.shareOutages(ctx, y.opt, y.base, w); err != nil {
 			return err
 		}
+		first = len(y.list)
 	}
-	if err := y.solve(ctx, y.s, y.flow, y.opt.Threads, w, flows); err != nil {
-		return err
+	for i := first; i < len(y.out.Outages); i++ {
+		flows = append(flows, i)
 	}
-	return y.solveGroups(ctx)
+	errs := make([]error, len(y.workers))
+	parallel.Each(len(y.workers), len(y.workers), func(_, part int) {
+		errs[part] = y.part(ctx, y.workers[part], w, flows, part)
+	})
+	return cmp.Or(cmp.Or(errs...), ctx.Err())
 }
 
 // brokenBefore lists the limits that the base violates.
 func brokenBefore(n *network.Network, base *powerflow.Solution) []Broken {
-	w := newSecurityWatch(n, limitsAfter(n, 1, 0))
-	excesses, list := make([]float64, w.count()), []Broken{}
-	w.measure(base.Vm, base.Va, base.Pg, base.Qg, nil, excesses)
-	for i, x := range excesses {
+	w := newSecurityWatch(n, limitsAfter(n, 1, 0), base)
+	list := []Broken{}
+	w.measure(base.Vm, base.Va, base.Pg, base.Qg, nil, w.excesses)
+	for i, x := range w.excesses {
 		if x > minViolation {
 			list = append(list, w.broken(i, x))
 		}
@@ -169,29 +192,24 @@ func brokenBefore(n *network.Network, base *powerflow.Solution) []Broken {
 	return list
 }
 
-// indices are the indices of all outages.
-func (y *securityRun) indices() []int {
-	all := make([]int, len(y.list))
-	for i := range all {
-		all[i] = i
+// count counts an outage.
+func (y *Security) count(r *AfterOutage) {
+	y.Count++
+	if r.LostMW != 0 {
+		y.CutOff++
 	}
-	return all
+	switch {
+	case !r.Converged:
+		y.Unsolved++
+	case len(r.Violations) > 0:
+		y.Breaking++
+	case r.LostMW == 0:
+		y.Secure++
+	}
 }
 
-// rank counts the outages by result and sorts them, the worst first.
-func (y *Security) rank() {
-	for i := range y.Outages {
-		r := &y.Outages[i]
-		if r.LostMW != 0 {
-			y.CutOff++
-		}
-		switch {
-		case !r.Converged:
-			y.Unsolved++
-		case len(r.Violations) == 0 && r.LostMW == 0:
-			y.Secure++
-		}
-	}
+// rank sorts the outages, the worst first, and keeps a number of them; 0 is all.
+func (y *Security) rank(worst int) {
 	slices.SortStableFunc(y.Outages, func(a, b AfterOutage) int {
 		if a.Converged != b.Converged {
 			return cmp.Compare(len(b.Reason), len(a.Reason)) // of one the reason is empty
@@ -202,57 +220,84 @@ func (y *Security) rank() {
 		}
 		return cmp.Compare(*b.Severity, *a.Severity)
 	})
+	if worst > 0 && len(y.Outages) > worst {
+		clear(y.Outages[worst:])
+		y.Outages = y.Outages[:worst]
+	}
 }
 
-// solve solves the power flows of some outages, by their indices in the list.
-func (y *securityRun) solve(ctx context.Context, s *powerflow.Solver, opt powerflow.Options, threadLimit int, w *securityWatch, flows []int) error {
-	if len(flows) == 0 {
-		return nil
+// worker is what a thread solves outages with.
+type worker struct {
+	scalar       *powerflow.Outages
+	lanes        *laneflow.Outages
+	w            *securityWatch
+	sol, reserve *powerflow.Solution
+}
+
+// laneSolvers are those of bases by what is at a reactive limit.
+type laneSolvers struct {
+	mu      sync.Mutex
+	solvers map[string]*laneflow.Solver
+}
+
+// maxLaneSolvers is how many are kept.
+const maxLaneSolvers = 64
+
+func (y *laneSolvers) of(scalar *powerflow.Outages) (*laneflow.Solver, error) {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	key := fmt.Sprint(scalar.Base().AtLimit)
+	if s, ok := y.solvers[key]; ok {
+		return s, nil
 	}
-	threads := min(max(1, threadLimit), len(flows))
-	errs := make([]error, threads)
-	inLanes := sync.OnceValues(func() (*laneflow.Solver, error) {
-		o, err := s.Clone().NewOutages(y.input, opt, y.base)
+	s, err := laneflow.ForOutages(scalar)
+	if y.solvers == nil || len(y.solvers) == maxLaneSolvers {
+		y.solvers = map[string]*laneflow.Solver{}
+	}
+	y.solvers[key] = s
+	return s, err
+}
+
+// start makes the workers.
+func (y *securityRun) start() error {
+	y.workers = make([]*worker, min(max(1, y.opt.Threads), max(1, len(y.list)+len(y.groups))))
+	for i := range y.workers {
+		scalar, err := y.s.Clone().NewOutages(y.input, y.flow, y.base)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		return laneflow.ForOutages(o)
-	})
-	parallel.Each(threads, threads, func(_, part int) {
-		scalarSolver := s.Clone()
-		scalar, err := scalarSolver.NewOutages(y.input, opt, y.base)
-		if err != nil {
-			errs[part] = err
-			return
+		var lanes *laneflow.Solver
+		if len(y.list) > 0 && !y.opt.ShareMissing {
+			if lanes, err = y.lanes.of(scalar); err != nil {
+				return err
+			}
 		}
-		lanes, err := inLanes()
-		if err != nil {
-			errs[part] = err
-			return
-		}
-		errs[part] = y.part(ctx, scalarSolver, laneflow.NewOutages(lanes, scalar), scalar, w, flows, part, threads)
-	})
-	return cmp.Or(cmp.Or(errs...), ctx.Err())
+		y.workers[i] = &worker{scalar, laneflow.NewOutages(lanes, scalar), newSecurityWatch(y.n, y.limits, y.base), y.s.NewSolution(), y.s.NewSolution()}
+	}
+	return nil
 }
 
 // securityRun is the analysis of one network's outages.
 type securityRun struct {
-	n      *network.Network
-	s      *powerflow.Solver
-	input  powerflow.Input
-	limits limits
-	base   *powerflow.Solution
-	before []float64 // by how much the base breaks each limit after an outage
-	opt    SecurityOptions
-	flow   powerflow.Options
-	out    *Security
-	list   []secure.Outage
-	groups []Group
-	first  int // number of the first group
+	n         *network.Network
+	s         *powerflow.Solver
+	input     powerflow.Input
+	limits    limits
+	base      *powerflow.Solution
+	threshold []float64 // what each limit is broken by more than, where it counts
+	opt       SecurityOptions
+	flow      powerflow.Options
+	out       *Security
+	list      []secure.Outage
+	groups    []string
+	first     int // number of the first group
 
-	mu       sync.Mutex // of finished and the watch of all parts
+	workers  []*worker
+	lanes    *laneSolvers
+	check    *secure.Solver // of shareOutages
+	mu       sync.Mutex     // of finished and the watch of all workers
 	finished int
-	progress func(done, total int)
+	progress func(count int)
 }
 
 // reportProgress counts a finished outage.
@@ -263,7 +308,7 @@ func (y *securityRun) reportProgress() {
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	y.finished++
-	y.progress(y.finished, len(y.list)+len(y.groups))
+	y.progress(y.finished)
 }
 
 // finish counts an outage.
@@ -281,86 +326,119 @@ func (y *securityRun) finish(outage powerflow.Outage) {
 	y.reportProgress()
 }
 
-// part solves every stride-th of these outages, from the index part on.
-func (y *securityRun) part(ctx context.Context, s *powerflow.Solver, o *laneflow.Outages, scalar *powerflow.Outages, all *securityWatch, flows []int, part, stride int) error {
-	w, sol := newSecurityWatch(y.n, y.limits), s.NewSolution()
+// part solves the outages of a worker, from its number on.
+func (y *securityRun) part(ctx context.Context, v *worker, all *securityWatch, flows []int, number int) error {
+	v.w.reset()
 	defer func() {
 		y.mu.Lock()
 		defer y.mu.Unlock()
-		all.keep(w.extreme, func(limit int) int { return w.outage[limit] })
+		for limit, x := range v.w.extreme {
+			all.keep(limit, x, v.w.outage[limit])
+		}
 	}()
-	excesses := make([]float64, w.count())
 	var branches, positions []int
-	for k := part; k < len(flows); k += stride {
+	for k := number; k < len(flows); k += len(y.workers) {
 		i := flows[k]
-		if c := y.list[i]; c.Branch >= 0 {
-			branches, positions = append(branches, c.Branch), append(positions, i)
+		if i < len(y.list) && y.list[i].Branch >= 0 {
+			branches, positions = append(branches, y.list[i].Branch), append(positions, i)
 			continue
 		}
-		outage, err := scalar.Unit(y.list[i].Unit, sol)
+		var outage powerflow.Outage
+		var err error
+		if i < len(y.list) {
+			if outage, err = v.scalar.Unit(y.list[i].Unit, v.sol); err == nil {
+				err = y.record(i, v, outage)
+			}
+		} else {
+			err = y.group(i, v)
+		}
 		if err = cmp.Or(err, ctx.Err()); err != nil {
 			return err
 		}
-		if err := y.record(i, s, outage, scalar, w, excesses); err != nil {
-			return err
-		}
 	}
-	return o.Branches(branches, sol, func(k int, outage powerflow.Outage) error {
-		return cmp.Or(y.record(positions[k], s, outage, scalar, w, excesses), ctx.Err())
+	return v.lanes.Branches(branches, v.sol, func(k int, outage powerflow.Outage) error {
+		return cmp.Or(y.record(positions[k], v, outage), ctx.Err())
 	})
 }
 
-// record writes the result of an outage.
-func (y *securityRun) record(i int, s *powerflow.Solver, outage powerflow.Outage, o *powerflow.Outages, w *securityWatch, excesses []float64) error {
-	n, c, sol := y.n, y.list[i], outage.Solution
-	defer func() { y.finish(outage) }()
-	r := &y.out.Outages[i]
-	*r = AfterOutage{Outage: NewOutage(n, c), Islanded: []int{}, References: []int{}, Violations: []Broken{}}
-	var dark []int
-	if outage.Balance || len(outage.Islanded) > 0 && sol.Converged() {
-		var err error
-		if outage, dark, err = y.supply(r, outage, c, o); err != nil {
-			return err
-		}
-		sol = outage.Solution
+// record writes the result of an outage of the list. Where it leaves buses with load and a unit without a reference, they
+// get another one.
+func (y *securityRun) record(i int, v *worker, outage powerflow.Outage) error {
+	c := y.list[i]
+	g, dark := Group{}, make([]int, 0, len(outage.Islanded))
+	if c.Branch >= 0 {
+		g.Branches = []int{c.Branch}
+	} else {
+		g.Units = []int{c.Unit}
 	}
-	r.Converged, r.Iterations, r.Compensated = sol.Converged(), sol.Iterations, outage.Compensated
-	switch {
-	case outage.Balance:
+	for _, b := range outage.Islanded {
+		dark = append(dark, int(b))
+	}
+	r := &y.out.Outages[i]
+	*r = AfterOutage{Outage: NewOutage(y.n, c), Islanded: []int{}, References: []int{}, Violations: []Broken{}}
+	if outage.Balance || outage.Solution.Converged() && y.supplies(dark) {
+		supplied, err := y.supplied(v, g, v.reserve)
+		switch {
+		case err != nil && err != errNoUnit:
+			return err
+		case err == nil && len(supplied.references) > 0 && (outage.Balance || supplied.Solution.Converged()):
+			outage, dark, r.References = supplied.Outage, supplied.dark, supplied.references
+		case outage.Balance:
+			dark = supplied.dark
+		}
+	}
+	if outage.Balance {
 		r.Reason = "nothing takes up the balance: it is the only unit of its part"
-	case !r.Converged:
-		r.Reason = s.Reason(sol)
+	}
+	y.write(i, v, g, outage, dark)
+	return nil
+}
+
+// supplies says whether one of some buses has load, or a unit that is a load.
+func (y *securityRun) supplies(buses []int) bool {
+	for g, b := range y.n.GenBus {
+		if y.base.Pg[g] < 0 && slices.Contains(buses, b) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(buses, func(b int) bool { return y.input.Pd[b] > 0 })
+}
+
+// write writes the result of an outage that leaves buses dark.
+func (y *securityRun) write(i int, v *worker, g Group, outage powerflow.Outage, dark []int) {
+	n, r, sol := y.n, &y.out.Outages[i], outage.Solution
+	defer y.finish(outage)
+	r.Converged, r.Iterations, r.Compensated = sol.Converged(), sol.Iterations, outage.Compensated
+	if !r.Converged && r.Reason == "" {
+		r.Reason = y.s.Reason(sol)
 	}
 	for _, b := range dark {
 		r.Islanded = append(r.Islanded, n.BusID[b])
 		r.LostMW += y.input.Pd[b] * n.BaseMVA
 	}
-	for g, b := range n.GenBus {
-		if g != c.Unit && slices.Contains(dark, b) {
-			r.LostUnitsMW += y.base.Pg[g] * n.BaseMVA
+	for unit, b := range n.GenBus {
+		if len(dark) > 0 && !slices.Contains(g.Units, unit) && slices.Contains(dark, b) {
+			r.LostUnitsMW += y.base.Pg[unit] * n.BaseMVA
 		}
 	}
 	slices.Sort(r.Islanded)
-	if !r.Converged {
-		return nil
+	if r.Converged {
+		v.w.branches, v.w.outUnits = g.opened(n)
+		y.measure(i, v.w, sol.Vm, sol.Va, sol.Pg, sol.Qg, dark)
 	}
-	y.measure(i, w, sol.Vm, sol.Va, sol.Pg, sol.Qg, dark, excesses)
-	return nil
 }
 
 // measure writes what the power flow of an outage breaks, the worst first.
-func (y *securityRun) measure(i int, w *securityWatch, vm, va, pg, qg []float64, dark []int, excesses []float64) {
+func (y *securityRun) measure(i int, w *securityWatch, vm, va, pg, qg []float64, dark []int) {
 	r, worst := &y.out.Outages[i], 0.0
-	w.out = y.list[i]
+	excesses := w.excesses
 	w.measure(vm, va, pg, qg, dark, excesses)
-	w.keep(excesses, func(int) int { return i })
 	var violated []int
 	for k, excess := range excesses {
-		more := minViolation
-		if k >= 2*(y.n.Buses()+y.n.Branches()) && y.before[k] > minViolation {
-			more = minUnitChange / w.severity(k, 1)
+		if excess >= w.extreme[k] {
+			w.keep(k, excess, i)
 		}
-		if excess > minViolation && excess > max(y.before[k], 0)+more {
+		if excess > y.threshold[k] {
 			violated = append(violated, k)
 		}
 	}
@@ -372,40 +450,6 @@ func (y *securityRun) measure(i int, w *securityWatch, vm, va, pg, qg []float64,
 	r.Severity = &worst
 }
 
-// supply solves an outage with another reference for the buses that it leaves without, where they have load and a unit.
-// Otherwise these buses are dark.
-func (y *securityRun) supply(r *AfterOutage, outage powerflow.Outage, c secure.Outage, o *powerflow.Outages) (_ powerflow.Outage, dark []int, err error) {
-	n, mask, load := y.n, make([]bool, y.n.Buses()), 0.0
-	for _, b := range outage.Islanded {
-		dark = append(dark, int(b))
-	}
-	if outage.Balance {
-		island := n.Islands()
-		for b, i := range island {
-			if i == island[n.GenBus[c.Unit]] {
-				dark = append(dark, b)
-			}
-		}
-	}
-	for _, b := range dark {
-		mask[b], load = true, max(load, y.input.Pd[b])
-	}
-	for g, b := range n.GenBus {
-		if mask[b] {
-			load = max(load, -y.base.Pg[g])
-		}
-	}
-	if load == 0 {
-		return outage, dark, nil
-	}
-	supplied, reference, err := o.Supplied(c.Branch, c.Unit, mask, &powerflow.Solution{})
-	if err != nil || reference < 0 || !supplied.Solution.Converged() && !outage.Balance {
-		return outage, dark, err
-	}
-	r.References = append(r.References, n.BusID[reference])
-	return supplied, nil, nil
-}
-
 // elements are the extremes of all limits; of a rating that at the end where it is heavier loaded.
 func (y *securityRun) elements(w *securityWatch) []Extreme {
 	out, first, nl := []Extreme{}, 2*y.n.Buses(), y.n.Branches()
@@ -413,11 +457,16 @@ func (y *securityRun) elements(w *securityWatch) []Extreme {
 		if row := i - first; math.IsInf(x, -1) || row >= 0 && row < nl && w.extreme[i+nl] > x || row >= nl && row < 2*nl && w.extreme[i-nl] >= x {
 			continue
 		}
-		e := Extreme{w.broken(i, x), NewOutage(y.n, y.list[w.outage[i]])}
-		if e.Value = e.Bound + e.Excess; strings.HasSuffix(e.Kind, "min") {
-			e.Value = e.Bound - e.Excess
-		}
-		out = append(out, e)
+		out = append(out, y.extreme(w, i))
 	}
 	return out
+}
+
+// extreme is that of a limit, of a watch that has measured the base last.
+func (y *securityRun) extreme(w *securityWatch, limit int) Extreme {
+	e := Extreme{w.broken(limit, w.extreme[limit]), y.outage(w.outage[limit])}
+	if e.Value = e.Bound + e.Excess; strings.HasSuffix(e.Kind, "min") {
+		e.Value = e.Bound - e.Excess
+	}
+	return e
 }

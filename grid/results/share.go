@@ -38,9 +38,13 @@ func (y *securityRun) shareOutages(ctx context.Context, opt SecurityOptions, bas
 	}
 	n := *y.n
 	n.Cost, n.ReactiveCost = make([]network.Cost, n.Gens()), nil // a check asks for none
-	s, err := secure.New(&n, secure.Options{Outages: list, Emergency: opt.Emergency, Band: opt.Band, Participation: opt.Participation, Threads: opt.Threads, Dispatchable: network.DispatchablePlain})
-	if err != nil {
-		return nil, err
+	s := y.check
+	if s == nil {
+		s, err = secure.New(&n, secure.Options{Outages: list, Emergency: opt.Emergency, Band: opt.Band, Participation: opt.Participation, Threads: opt.Threads, Dispatchable: network.DispatchablePlain})
+		if err != nil {
+			return nil, err
+		}
+		y.check = s
 	}
 	checks, err := s.Check(ctx, y.input.Pd, y.input.Qd, base.Pg, base.Vm, base.Va)
 	if err != nil {
@@ -59,6 +63,10 @@ func (y *securityRun) recordCheck(i int, c *secure.Check, w *securityWatch) {
 	*r = AfterOutage{Outage: NewOutage(y.n, c.Outage), Converged: c.Solved, Reason: c.Reason, Islanded: []int{}, References: []int{}, Violations: []Broken{}}
 	if c.Solved {
 		vm, va := c.Voltages()
-		y.measure(i, w, vm, va, nil, nil, nil, make([]float64, w.count()))
+		w.branches = nil
+		if c.Outage.Branch >= 0 {
+			w.branches = []int{c.Outage.Branch}
+		}
+		y.measure(i, w, vm, va, nil, nil, nil)
 	}
 }

@@ -2,10 +2,11 @@ package results
 
 import (
 	"math"
+	"math/cmplx"
 	"slices"
 
 	"github.com/gpc-engine/gpc/grid/network"
-	"github.com/gpc-engine/gpc/grid/secure"
+	"github.com/gpc-engine/gpc/grid/powerflow"
 )
 
 // limits are the voltages, pu by bus, and ratings, pu by branch, after an outage.
@@ -30,7 +31,11 @@ type securityWatch struct {
 	limits limits
 	p      Point
 	units  [4]unitLimit
-	out    secure.Outage
+	// branches and outUnits are out.
+	branches, outUnits []int
+	excesses           []float64    // of the last solution that is measured
+	base               []float64    // angles of another one
+	direction, v       []complex128 // of voltages there, and voltages that are measured
 	// extreme is the largest excess over each limit after any outage, and outage the number of that outage.
 	extreme []float64
 	outage  []int
@@ -43,11 +48,37 @@ type unitLimit struct {
 	bound      []float64
 }
 
-func newSecurityWatch(n *network.Network, l limits) *securityWatch {
-	w := &securityWatch{n: n, limits: l, p: Point{net: n, Flows: network.NewFlows(n.Branches())}, out: secure.Outage{Branch: -1, Unit: -1}}
+func newSecurityWatch(n *network.Network, l limits, base *powerflow.Solution) *securityWatch {
+	w := &securityWatch{n: n, limits: l, p: Point{net: n, Flows: network.NewFlows(n.Branches())}}
 	w.units = [4]unitLimit{{"pmin", "MW", -1, n.PMin}, {"pmax", "MW", 1, n.PMax}, {"qmin", "MVAr", -1, n.QMin}, {"qmax", "MVAr", 1, n.QMax}}
-	w.extreme, w.outage = slices.Repeat([]float64{math.Inf(-1)}, w.count()), make([]int, w.count())
+	w.base, w.v = base.Va, make([]complex128, n.Buses())
+	for _, va := range base.Va {
+		w.direction = append(w.direction, cmplx.Rect(1, va))
+	}
+	w.excesses, w.extreme, w.outage = make([]float64, w.count()), make([]float64, w.count()), make([]int, w.count())
+	w.reset()
 	return w
+}
+
+// reset forgets the extremes.
+func (w *securityWatch) reset() {
+	for i := range w.extreme {
+		w.extreme[i], w.outage[i] = math.Inf(-1), 0
+	}
+}
+
+// thresholds are what limits are broken by more than after an outage, where that counts: more than in the base.
+func (w *securityWatch) thresholds(base *powerflow.Solution) []float64 {
+	out := make([]float64, w.count())
+	w.measure(base.Vm, base.Va, base.Pg, base.Qg, nil, out)
+	for k, excess := range out {
+		more := minViolation
+		if k >= 2*(w.n.Buses()+w.n.Branches()) && excess > minViolation {
+			more = minUnitChange / w.severity(k, 1)
+		}
+		out[k] = max(minViolation, max(excess, 0)+more)
+	}
+	return out
 }
 
 func (w *securityWatch) count() int { return 2*(w.n.Buses()+w.n.Branches()) + 4*w.n.Gens() }
@@ -58,21 +89,28 @@ func (w *securityWatch) measure(vm, va, pg, qg []float64, dark []int, excess []f
 	w.p.Vm, w.p.Va = vm, va
 	w.p.Pg, w.p.Qg = pg, qg
 	n, f, lowest := w.n, w.p.Flows, math.Inf(-1)
-	n.BranchFlows(&n.Admittance, vm, va, f)
 	for b, v := range vm {
 		excess[b], excess[nb+b] = w.limits.vmin[b]-v, v-w.limits.vmax[b]
+		sin, cos := powerflow.Sincos(va[b] - w.base[b])
+		w.v[b] = complex(v, 0) * w.direction[b] * complex(cos, sin)
 	}
+	y := &n.Admittance
 	for k, rate := range w.limits.rate {
+		from, to := w.v[n.From[k]], w.v[n.To[k]]
+		c, d := real(from)*real(to)+imag(from)*imag(to), imag(from)*real(to)-real(from)*imag(to) // V·V·cos and V·V·sin of the angle
+		f2, t2 := real(from)*real(from)+imag(from)*imag(from), real(to)*real(to)+imag(to)*imag(to)
+		f.Pf[k], f.Qf[k] = f2*y.Gff[k]+y.Gft[k]*c+y.Bft[k]*d, -f2*y.Bff[k]+y.Gft[k]*d-y.Bft[k]*c
+		f.Pt[k], f.Qt[k] = t2*y.Gtt[k]+y.Gtf[k]*c-y.Btf[k]*d, -t2*y.Btt[k]-y.Gtf[k]*d-y.Btf[k]*c
 		excess[2*nb+k] = math.Sqrt(f.Pf[k]*f.Pf[k]+f.Qf[k]*f.Qf[k]) - rate
 		excess[2*nb+nl+k] = math.Sqrt(f.Pt[k]*f.Pt[k]+f.Qt[k]*f.Qt[k]) - rate
 	}
-	if k := w.out.Branch; k >= 0 {
+	for _, k := range w.branches {
 		excess[2*nb+k], excess[2*nb+nl+k] = lowest, lowest
 	}
 	for i, u := range w.units {
 		units, values := excess[2*(nb+nl)+i*ng:], w.outputs(i)
 		for g, b := range n.GenBus {
-			if units[g] = lowest; pg != nil && g != w.out.Unit && !slices.Contains(dark, b) {
+			if units[g] = lowest; pg != nil && !slices.Contains(w.outUnits, g) && !slices.Contains(dark, b) {
 				units[g] = u.sign * (values[g] - u.bound[g])
 			}
 		}
@@ -82,12 +120,10 @@ func (w *securityWatch) measure(vm, va, pg, qg []float64, dark []int, excess []f
 	}
 }
 
-// keep keeps the excess over each limit after an outage that is the largest so far; the first of equals.
-func (w *securityWatch) keep(excess []float64, number func(limit int) int) {
-	for i, x := range excess {
-		if k := number(i); x > w.extreme[i] || x == w.extreme[i] && k < w.outage[i] {
-			w.extreme[i], w.outage[i] = x, k
-		}
+// keep keeps the excess over a limit after an outage that is the largest so far; the first of equals.
+func (w *securityWatch) keep(limit int, excess float64, outage int) {
+	if x := w.extreme[limit]; excess > x || excess == x && outage < w.outage[limit] {
+		w.extreme[limit], w.outage[limit] = excess, outage
 	}
 }
 

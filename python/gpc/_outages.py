@@ -19,7 +19,7 @@ from gpc._maps import Tabled
 if TYPE_CHECKING:
     from gpc.grid import Network
 
-__all__ = ["BROKEN", "OUTAGE", "Flow", "OutageFlows", "Relaxation", "SECURE_STATUS", "SecureOptima", "named"]
+__all__ = ["BROKEN", "OUTAGE", "Flow", "OutageFlows", "OutageRisks", "Relaxation", "SECURE_STATUS", "SecureOptima", "named"]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int32]
@@ -221,7 +221,7 @@ class OutageFlows:
     """What each breaks more than is broken before any outage: dtype BROKEN behind the number i of the outage."""
     elements: Records
     """Of every voltage, rating and unit's limit the highest loading after any outage, below 0 in "by" what is left: dtype BROKEN
-    behind the number k of that outage, and it as out, out_row, out_from, out_to."""
+    behind the number k of that outage, −1 of one that is not kept, and it as out, out_row, out_from, out_to."""
     before: Records
     """Limits that are broken before any outage, of dtype BROKEN."""
     emergency: float
@@ -242,7 +242,7 @@ class OutageFlows:
             _column(rows, "lost_load_mw", 0), _column(rows, "lost_generation_mw", 0), [np.array(o["islanded"], int) for o in rows],
             [np.array(o["references"], int) for o in rows], [o.get("label", "") for o in rows],
             _records(({"i": i, **v} for i, o in enumerate(rows) for v in o["violations"]), _beside(BROKEN, i=np.int32)),
-            _records((_after(number[e["after"]["outage"], e["after"]["row"]], e["after"], e) for e in a["elements"]), _AFTER), _records(a["violations"], BROKEN),
+            _records((_after(number.get((e["after"]["outage"], e["after"]["row"]), -1), e["after"], e) for e in a["elements"]), _AFTER), _records(a["violations"], BROKEN),
             a["emergency"], a["voltage_band_pu"], a["wall_ms"] / 1e3,
         )
 
@@ -285,6 +285,62 @@ class OutageFlows:
             f"OutageFlows({len(self)} outages: {int(self.secure.sum())} secure, {int(self.breaking.sum())} break a limit, {int(self.cut_off.sum())} cut off load, "
             f"{int((~self.converged).sum())} without a power flow{worst})"
         )
+
+
+@dataclass(frozen=True)
+class OutageRisks:
+    """How often outages break limits over scenarios of loads, the most frequent first.
+
+    A probability is a row of its estimate and the lower and upper end of Clopper and Pearson's interval of 95 %.
+    """
+
+    scenarios: int
+    """Number of them."""
+    count: int
+    """Outages of each."""
+    after: Floats
+    """[3]: that an outage breaks a limit, or has no power flow."""
+    before: Floats
+    """[3]: that a limit is broken, or there is no power flow, without any outage."""
+    outages: Records
+    """[n], of dtype OUTAGE: those that break a limit, or have no power flow, in a scenario."""
+    labels: list[str]
+    """[n]: of groups of several elements; "" of a branch or unit."""
+    violated: Integers
+    """[n]: scenarios in which they do."""
+    unsolved: Integers
+    """[n]: scenarios without a power flow."""
+    severity: Floats
+    """[n]: the largest of all scenarios, as in OutageFlows."""
+    probability: Floats
+    """[n, 3]: that they do."""
+    elements: Records
+    """Limits that are broken after an outage in a scenario: dtype BROKEN of the farthest, behind the number of scenarios, the
+    probability with its interval (low, high), and the scenario and outage (out, out_row, out_from, out_to) of the farthest."""
+    seconds: float
+    """Of all power flows, by the clock."""
+
+    @classmethod
+    def _of(cls, a: Mapping[str, Any]) -> OutageRisks:
+        def risk(r: Mapping[str, Any]) -> list[float]:
+            return [r["probability"], r["low"], r["high"]]
+
+        rows = a["outages"]
+        elements = ({"scenario": int(e["scenario"]) - 1, **_after(0, e["after"], e)} for e in a["elements"])
+        names = ("violated", "probability", "low", "high", "scenario", "out", "out_row", "out_from", "out_to")
+        types = (np.int32, float, float, float, np.int32, "U6", np.int32, np.int32, np.int32)
+        return cls(
+            a["scenarios"], a["count"], np.array(risk(a["after"])), np.array(risk(a["before"])), _records(rows, OUTAGE), [o.get("label", "") for o in rows],
+            np.array([o["violated"] for o in rows], np.int32), np.array([o["unsolved"] for o in rows], np.int32), _column(rows, "severity", 0),
+            np.array([risk(o) for o in rows]).reshape(-1, 3), _records(elements, _beside(BROKEN, **dict(zip(names, types)))), a["wall_ms"] / 1e3,
+        )
+
+    def __len__(self) -> int:
+        return len(self.outages)
+
+    def __repr__(self) -> str:
+        p, low, high = 100 * self.after
+        return f"OutageRisks({self.scenarios} scenarios of {self.count} outages: an outage breaks a limit in {p:.3g} % [{low:.3g}, {high:.3g}] of them; {len(self)} outages do)"
 
 
 @dataclass(frozen=True)

@@ -24,17 +24,17 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Union
+from typing import Any, Union, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gpc._lib import ARRAY, FLOAT, HANDLE, INT, OUT, TEXT, InputError, Object, address, array, as_json, ask, call, create, declare, lib, number, text
 from gpc._maps import Svg, Tabled
-from gpc._outages import BROKEN, OUTAGE, SECURE_STATUS, Flow, OutageFlows, Relaxation, SecureOptima, _records, named
+from gpc._outages import BROKEN, OUTAGE, SECURE_STATUS, Flow, OutageFlows, OutageRisks, Relaxation, SecureOptima, _records, named
 
 __all__ = [
-    "BROKEN", "OUTAGE", "SECURE_STATUS", "STATUS", "Flow", "Network", "Optima", "OutageFlows", "Relaxation", "Scenarios", "SecureOptima", "Svg", "least_relaxation", "lodf", "network", "opf", "outages", "pf", "ptdf", "sample", "secure",
+    "BROKEN", "OUTAGE", "SECURE_STATUS", "STATUS", "Flow", "Network", "Optima", "OutageFlows", "OutageRisks", "Relaxation", "Scenarios", "SecureOptima", "Svg", "least_relaxation", "lodf", "network", "opf", "outages", "pf", "ptdf", "sample", "secure",
 ]
 
 declare("gpc_network", TEXT, OUT)
@@ -380,11 +380,27 @@ def pf(
     return Flow._of(answer, _sizes(n), n)
 
 
+@overload
 def outages(
-    source: Any, outages: str | os.PathLike[str] | Iterable[str] = "all", loads: Any = None, *, dispatch: Dispatch | None = None, enforce_q: bool = False,
+    source: Any, outages: str | os.PathLike[str] | Iterable[str] = "all", loads: Any = None, *, scenarios: None = None, dispatch: Dispatch | None = None, enforce_q: bool = False,
     emergency: float = 1.0, voltage_band: float = 0.0, participation: str | Floats | None = None, tolerance: float = 1e-9, max_iterations: int = 30,
-    progress: Callable[[int, int], None] | None = None,
-) -> OutageFlows:
+    worst: int = 10_000, progress: Callable[[int, int], None] | None = None,
+) -> OutageFlows: ...
+
+
+@overload
+def outages(
+    source: Any, outages: str | os.PathLike[str] | Iterable[str] = "all", loads: Any = None, *, scenarios: Any, dispatch: Dispatch | None = None, enforce_q: bool = False,
+    emergency: float = 1.0, voltage_band: float = 0.0, participation: str | Floats | None = None, tolerance: float = 1e-9, max_iterations: int = 30,
+    worst: int = 10_000, progress: Callable[[int, int], None] | None = None,
+) -> OutageRisks: ...
+
+
+def outages(
+    source: Any, outages: str | os.PathLike[str] | Iterable[str] = "all", loads: Any = None, *, scenarios: Any = None, dispatch: Dispatch | None = None, enforce_q: bool = False,
+    emergency: float = 1.0, voltage_band: float = 0.0, participation: str | Floats | None = None, tolerance: float = 1e-9, max_iterations: int = 30,
+    worst: int = 10_000, progress: Callable[[int, int], None] | None = None,
+) -> OutageFlows | OutageRisks:
     """The power flow of a network without one branch or unit at a time, as `gpc pf outages`.
 
     outages is "branches" (every branch in service), "units", "all" (both), a file of lines such as
@@ -392,17 +408,25 @@ def outages(
     several elements ("branch 5, branch 6"), a busbar ("bus 7"), names of the case, and a label before a colon. The
     reference takes up the power of a unit, or with enforce_q and participation units share it as in
     pf() and secure(), and the balance before any outage too: so a secure dispatch is looked at again with its own limits. After an outage ratings are emergency times as large, and
-    voltages may leave their limits by voltage_band, pu. The rest is as in pf(). Where there is no power
+    voltages may leave their limits by voltage_band, pu. The rest is as in pf(). Of a longer list the worst are kept, 0 keeps all. Where there is no power
     flow without any outage, it is a gpc.Error that says why. progress(done, total) is
     called about ten times a second, with outages. Ctrl-C ends the call, and so does an exception of progress.
+
+    scenarios are loads [n, buses] as in opf(), each with a power flow of its own: the result is how often outages break limits.
     """
     n = _network(source)
     options: dict[str, Any] = {
         "enforce_q": bool(enforce_q), "emergency": number(emergency, "emergency"), "voltage_band": number(voltage_band, "voltage_band"),
-        "tolerance": number(tolerance, "tolerance"), "max_iterations": _whole(max_iterations, "max_iterations"), **named(outages),
+        "tolerance": number(tolerance, "tolerance"), "max_iterations": _whole(max_iterations, "max_iterations"), "worst": _whole(worst, "worst"), **named(outages),
     }
     options["participation"], shares = ("", None) if participation is None else _shares(n, participation)
     given = [*_point(n, loads, dispatch), shares]
+    if scenarios is not None:
+        if loads is not None:
+            raise InputError("loads and scenarios are given: scenarios are the loads")
+        given[:2] = pd, _ = _loads(n, scenarios)
+        options["scenarios"] = 0 if pd is None else len(pd)
+        return OutageRisks._of(ask(lib.gpc_network_outages, n.handle, text(options), *_passed(*given), long=True, progress=progress))
     answer = ask(lib.gpc_network_outages, n.handle, text(options), *_passed(*given), long=True, progress=progress)
     return OutageFlows._of(answer, n.branch_row, n.gen_row)
 

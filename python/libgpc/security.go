@@ -10,6 +10,7 @@ import (
 	"errors"
 	"math"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 	"unsafe"
@@ -184,7 +185,7 @@ func participation(n *network.Network, word string, factors []float64) ([]float6
 }
 
 // gpc_network_outages solves the power flow of every outage of outageOptions at loads and a dispatch as gpc_network_flow
-// does, and answers what gpc pf outages --json prints. participation is a word of the command line, or shares are factors
+// does, or of every outage at each row of loads, and answers what gpc pf outages --json prints. participation is a word of the command line, or shares are factors
 // by unit; without both the reference takes up what is missing.
 //
 //export gpc_network_outages
@@ -197,6 +198,8 @@ func gpc_network_outages(h C.uintptr_t, opt *C.char, pd unsafe.Pointer, pds C.in
 			outageOptions
 			Emergency float64 `json:"emergency"`
 			Band      float64 `json:"voltage_band"`
+			Worst     int     `json:"worst"`
+			Scenarios int     `json:"scenarios"` // rows of the loads; 0 is one power flow
 		}
 		if err := options(opt, &o); err != nil {
 			return err
@@ -207,12 +210,13 @@ func gpc_network_outages(h C.uintptr_t, opt *C.char, pd unsafe.Pointer, pds C.in
 		}
 		var v views
 		nb, ng := y.n.Buses(), y.n.Gens()
-		loads, reactive := viewed[float64](&v, "pd", pd, pds, nb), viewed[float64](&v, "qd", qd, qds, nb)
+		rows := max(1, o.Scenarios) * nb
+		loads, reactive := viewed[float64](&v, "pd", pd, pds, rows), viewed[float64](&v, "qd", qd, qds, rows)
 		power, magnitude, angle := viewed[float64](&v, "pg", pg, pgs, ng), viewed[float64](&v, "vm", vm, vms, nb), viewed[float64](&v, "va", va, vas, nb)
 		if err := checkAfter(o.Emergency, o.Band); err != nil {
 			return err
 		}
-		limits := results.SecurityOptions{Emergency: o.Emergency, Band: o.Band, Threads: y.threads(), Progress: r.progress}
+		limits := results.SecurityOptions{Emergency: o.Emergency, Band: o.Band, Worst: o.Worst, Threads: y.threads(), Progress: r.progress}
 		factors := viewed[float64](&v, "participation", shares, units, ng)
 		if limits.ShareMissing = factors != nil || o.Participation != ""; limits.ShareMissing {
 			if !o.EnforceQ {
@@ -231,9 +235,17 @@ func gpc_network_outages(h C.uintptr_t, opt *C.char, pd unsafe.Pointer, pds C.in
 			if list, limits.Groups, err = results.ReadOutages(n, o.Name, strings.NewReader(o.Lines)); err != nil {
 				return gpc.BadInput(err)
 			}
-			limits.Case = y.c
 		}
 		pr.Context = r
+		if o.Scenarios > 0 {
+			rows := results.Rows(slices.Collect(slices.Chunk(pr.Pd, nb)), slices.Collect(slices.Chunk(pr.Qd, nb)))
+			pr.Pd, pr.Qd = nil, nil
+			risks, err := results.AfterScenarios(r, n, pr, limits, list, rows)
+			if err != nil {
+				return refusedUnless(r, err)
+			}
+			return answer(out, risks)
+		}
 		flows, err := results.After(r, n, pr, limits, list)
 		if errors.As(err, new(results.NoBaseError)) {
 			return err

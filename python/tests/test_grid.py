@@ -265,6 +265,21 @@ def test_an_outage_is_the_power_flow_without_the_branch():
         assert v["by"] == pytest.approx(v["bound"] - v["value"], abs=1e-12)
 
 
+def test_scenarios_count_what_outages_of_each_break():
+    n = grid.network("case_ieee30")
+    pd = n.pd * np.random.default_rng(1).uniform(0.5, 1.1, (12, len(n.pd)))
+    r = grid.outages(n, "branches", scenarios=pd, emergency=1.3, voltage_band=0.06)
+    each = [grid.outages(n, "branches", p, emergency=1.3, voltage_band=0.06) for p in pd]
+    bad = [a.breaking | ~a.converged for a in each]
+    want = {int(row): sum(int(b[a.outages["row"] == row].sum()) for a, b in zip(each, bad)) for row in each[0].outages["row"]}
+    assert {int(o["row"]): int(k) for o, k in zip(r.outages, r.violated)} == {row: k for row, k in want.items() if k}
+    assert r.scenarios == 12 and r.count == 41 and r.after[0] * 12 == pytest.approx(sum(b.any() for b in bad)) and (r.probability[:, 1] <= r.probability[:, 0]).all()
+    assert len(r.elements) and r.elements["scenario"].max() < 12 and repr(r).startswith("OutageRisks(12 scenarios of 41 outages")
+    assert len(grid.outages(n, ["branch 1, branch 2", "branch 3"], worst=1)) == 1
+    with pytest.raises(gpc.InputError, match="scenarios are the loads"):
+        grid.outages(n, "units", n.pd, scenarios=pd)
+
+
 def test_outages_of_an_optimum_and_of_other_loads():
     n = grid.network("case39")
     optimum = grid.opf(n)

@@ -1,0 +1,239 @@
+package results
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"gonum.org/v1/gonum/mathext"
+
+	"github.com/gpc-engine/gpc/grid/network"
+	"github.com/gpc-engine/gpc/grid/powerflow"
+	"github.com/gpc-engine/gpc/grid/secure"
+	"github.com/gpc-engine/gpc/internal/simd/parallel"
+)
+
+// Scenarios is how often outages break limits over samples of loads. Each has a power flow of its own, and every outage of it.
+type Scenarios struct {
+	Case      string        `json:"case"`            // of the network
+	EnforceQ  bool          `json:"enforce_q"`       // whether units were held within their reactive limits
+	Emergency float64       `json:"emergency"`       // factor on ratings after an outage
+	Band      float64       `json:"voltage_band_pu"` // what voltages may leave their limits by after one
+	WallMS    float64       `json:"wall_ms"`         // of all power flows
+	Scenarios int           `json:"scenarios"`       // samples
+	Count     int           `json:"count"`           // outages of each
+	SolvedBy  SolvedBy      `json:"solved_by"`       // how the power flows of all were solved
+	Before    Risk          `json:"before"`          // that a limit is broken, or there is no power flow, without any outage
+	After     Risk          `json:"after"`           // that an outage breaks a limit, or has no power flow
+	Outages   []OutageRisk  `json:"outages"`         // of each that does in a scenario, the most frequent first
+	Elements  []ElementRisk `json:"elements"`        // of each limit that is broken after an outage in a scenario, likewise
+}
+
+// Risk is a number of scenarios, the probability that it estimates, and its exact interval of 95 %.
+type Risk struct {
+	Scenarios   int     `json:"violated"`    // that break a limit
+	Probability float64 `json:"probability"` // their share
+	Low         float64 `json:"low"`         // of Clopper and Pearson's interval of 95 %
+	High        float64 `json:"high"`        // likewise
+}
+
+// OutageRisk is how often an outage breaks a limit.
+type OutageRisk struct {
+	Outage
+	Risk
+	Unsolved int     `json:"unsolved"` // scenarios without a power flow after it
+	Severity float64 `json:"severity"` // the largest of all scenarios
+}
+
+// ElementRisk is how often a limit is broken after an outage, and by how much at most.
+type ElementRisk struct {
+	Extreme
+	Risk
+	Scenario string `json:"scenario"` // of the extreme: its time in the table, or its number from 1
+	excess   float64
+	number   int
+}
+
+// estimate completes a count of n scenarios (C. Clopper and E. Pearson, Biometrika 26, 1934).
+func (r *Risk) estimate(n int) {
+	const tail = 0.025
+	k, all := float64(r.Scenarios), float64(n)
+	if r.High = 1; n > 0 {
+		r.Probability = k / all
+	}
+	if r.Scenarios > 0 {
+		r.Low = mathext.InvRegIncBeta(k, all-k+1, tail)
+	}
+	if r.Scenarios < n {
+		r.High = mathext.InvRegIncBeta(k+1, all-k, 1-tail)
+	}
+}
+
+// Loads reads up to a number of further scenarios: loads by bus, pu, and names. It returns io.EOF after the last.
+type Loads func(limit int) (pd, qd [][]float64, names []string, err error)
+
+// Rows are the scenarios of rows of loads.
+func Rows(pd, qd [][]float64) Loads {
+	return func(limit int) (p, q [][]float64, names []string, err error) {
+		k := min(limit, len(pd))
+		if k == 0 {
+			err = io.EOF
+		}
+		p, pd = pd[:k], pd[k:]
+		q, qd = qd[:k], qd[k:]
+		return p, q, make([]string, k), err
+	}
+}
+
+// scenariosAtOnce are in memory at a time.
+const scenariosAtOnce = 256
+
+// sampling is a run over scenarios.
+type sampling struct {
+	n       *network.Network
+	pr      FlowProblem
+	opt     SecurityOptions
+	list    []secure.Outage
+	lanes   laneSolvers
+	threads []samplingThread
+
+	mu       sync.Mutex // of the sums
+	out      *Scenarios
+	outages  []OutageRisk
+	elements []ElementRisk
+}
+
+// samplingThread is what a thread keeps from scenario to scenario.
+type samplingThread struct {
+	s     *powerflow.Solver
+	check *secure.Solver
+}
+
+// AfterScenarios solves scenarios, and every outage of each, in parallel. Dispatch and set-points are those of the problem, and the
+// balance is taken up as in After. No result depends on the number of threads.
+func AfterScenarios(ctx context.Context, n *network.Network, pr FlowProblem, opt SecurityOptions, list []secure.Outage, next Loads) (*Scenarios, error) {
+	s, err := powerflow.New(n)
+	if err != nil {
+		return nil, err
+	}
+	start := time.Now()
+	if base, _, err := pr.solve(s, n); err != nil {
+		return nil, err
+	} else if base.Converged() {
+		pr.Vm, pr.Va = base.Vm, base.Va
+	}
+	y := &sampling{n: n, pr: pr, opt: opt, list: list, threads: make([]samplingThread, max(1, opt.Threads))}
+	y.opt.Threads, y.opt.Progress, y.opt.Record = 1, nil, nil
+	y.out = &Scenarios{Case: n.Name, EnforceQ: pr.EnforceQ, Emergency: cmp.Or(opt.Emergency, 1), Band: opt.Band, Count: len(list) + len(opt.Groups), Outages: []OutageRisk{}, Elements: []ElementRisk{}}
+	y.outages, y.elements = make([]OutageRisk, y.out.Count), make([]ElementRisk, (&securityWatch{n: n}).count())
+	for i := range y.threads {
+		y.threads[i].s = s.Clone()
+	}
+	for {
+		pd, qd, names, err := next(scenariosAtOnce)
+		if errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			return nil, err
+		}
+		first, errs := y.out.Scenarios, make([]error, len(pd))
+		parallel.Each(len(y.threads), len(pd), func(thread, k int) {
+			if errs[k] = ctx.Err(); errs[k] == nil {
+				errs[k] = y.scenario(ctx, &y.threads[thread], pd[k], qd[k], first+k, cmp.Or(names[k], strconv.Itoa(first+k+1)))
+			}
+		})
+		if err := cmp.Or(errs...); err != nil {
+			return nil, err
+		}
+	}
+	y.out.WallMS = float64(time.Since(start)) / 1e6
+	y.out.Before.estimate(y.out.Scenarios)
+	y.out.After.estimate(y.out.Scenarios)
+	for _, r := range y.outages {
+		if r.estimate(y.out.Scenarios); r.Scenarios > 0 {
+			y.out.Outages = append(y.out.Outages, r)
+		}
+	}
+	for _, r := range y.elements {
+		if r.estimate(y.out.Scenarios); r.Scenarios > 0 {
+			y.out.Elements = append(y.out.Elements, r)
+		}
+	}
+	slices.SortStableFunc(y.out.Outages, func(a, b OutageRisk) int {
+		return cmp.Or(cmp.Compare(b.Scenarios, a.Scenarios), cmp.Compare(b.Severity, a.Severity))
+	})
+	slices.SortStableFunc(y.out.Elements, func(a, b ElementRisk) int { return cmp.Compare(b.Scenarios, a.Scenarios) })
+	return y.out, nil
+}
+
+// scenario solves one.
+func (y *sampling) scenario(ctx context.Context, v *samplingThread, pd, qd []float64, number int, name string) error {
+	pr := y.pr
+	pr.Pd, pr.Qd = pd, qd
+	run, err := newRun(y.n, v.s, pr, y.opt, y.list)
+	solved := !errors.As(err, new(NoBaseError))
+	if err != nil && solved {
+		return err
+	}
+	var w *securityWatch
+	if solved {
+		w = newSecurityWatch(y.n, run.limits, run.base)
+		run.lanes, run.check = &y.lanes, v.check
+		if err := run.start(); err != nil {
+			return err
+		}
+		if err := run.solveAll(ctx, w); err != nil {
+			return err
+		}
+		if v.check = run.check; pr.Slack != nil && pr.Slack.Shares == nil {
+			v.check = nil // its factors are of this dispatch
+		}
+		w.measure(run.base.Vm, run.base.Va, run.base.Pg, run.base.Qg, nil, w.excesses)
+	}
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	y.out.Scenarios++
+	violates := !solved
+	for i := range y.outages {
+		r, o := &y.outages[i], AfterOutage{}
+		if solved {
+			o = run.out.Outages[i]
+			r.Outage = o.Outage
+		}
+		if o.Converged {
+			r.Severity = max(r.Severity, *o.Severity)
+		} else {
+			r.Unsolved++
+		}
+		if !o.Converged || len(o.Violations) > 0 {
+			r.Scenarios, violates = r.Scenarios+1, true
+		}
+	}
+	y.out.After.Scenarios += bit(violates)
+	y.out.Before.Scenarios += bit(!solved || len(run.out.Violations) > 0)
+	if !solved {
+		return nil
+	}
+	y.out.SolvedBy.add(run.out.SolvedBy)
+	for k, x := range w.extreme {
+		if r := &y.elements[k]; x > run.threshold[k] {
+			if r.Scenarios++; r.Scenarios == 1 || x > r.excess || x == r.excess && number < r.number {
+				r.Extreme, r.Scenario = run.extreme(w, k), name
+				r.excess, r.number = x, number
+			}
+		}
+	}
+	return nil
+}
+
+func bit(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
