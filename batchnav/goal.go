@@ -83,7 +83,7 @@ func (a *Batch) reach(l *loop, obs *Observation) error {
 			return err
 		}
 	}
-	start, opt := Observation{S: obs.S, C: obs.C}, FrontOptions{Points: goalPoints}
+	start, opt := Observation{S: obs.S, C: obs.C}, FrontOptions{Points: goalPoints, Threads: a.backend.Describe().Threads}
 	first := goal.First
 	if len(goal.Bounds)+len(first) == m && len(first) > 0 { // the last of all need not be bounded
 		first = first[:len(first)-1]

@@ -40,7 +40,7 @@ type rollouts struct {
 	executed []float64
 	// preferences of the rows, where they are not all the batch's.
 	preferences []domain.Preference
-	totals      []float64 // each objective summed over a roll-out, [n][objectives]; nil: nobody asks
+	totals      []float64 // each objective summed over a roll-out, [n][objectives], in place of the costs; nil: nobody asks
 	// What is scored and at which action, for advanceRows: one closure for all steps of
 	// all roll-outs, as one for each would be allocated.
 	batch       domain.PlanBatch
@@ -196,7 +196,7 @@ func (r *rollouts) settle(b *domain.PlanBatch, h, i int, t *scratch) {
 	if len(r.executed) > 0 {
 		copy(r.executed[(i*b.Steps+h)*len(u):], u)
 	}
-	if !r.unpriced {
+	if !r.unpriced && r.totals == nil {
 		r.rates(r.preference(b, i), s, u, c, t.delta, row(r.sigma, i, len(t.delta)))
 	}
 }
@@ -260,14 +260,14 @@ func (r *rollouts) advance(b *domain.PlanBatch, h, i int, t *scratch) {
 
 // count adds what action h of plan i costs, and its margins.
 func (r *rollouts) count(b *domain.PlanBatch, h, i int, J, margins []float64) {
-	if !r.unpriced {
+	switch {
+	case r.totals != nil:
+		for k, v := range J {
+			r.totals[i*len(J)+k] += v
+		}
+	case !r.unpriced:
 		for k, w := range row(r.sigma, i, len(J)) {
 			b.Cost[i] += w * J[k]
-		}
-		if r.totals != nil {
-			for k, v := range J {
-				r.totals[i*len(J)+k] += v
-			}
 		}
 	}
 	b.Margin[i] = math.Min(b.Margin[i], domain.Smallest(margins))
@@ -293,7 +293,7 @@ func (r *rollouts) arrive(b *domain.PlanBatch, h, i int, t *scratch) {
 		b.Margin[i] = math.Inf(-1)
 		r.survived[i] = min(r.survived[i], h)
 	}
-	if last && r.terminalCost != nil && !r.unpriced {
+	if last && r.terminalCost != nil && !r.unpriced && r.totals == nil {
 		b.Cost[i] += r.terminalCost(nextS, nextC, r.preference(b, i))
 	}
 	if r.spec.Plan == 1 && !last {

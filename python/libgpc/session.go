@@ -286,7 +286,8 @@ func gpc_front(h C.uintptr_t, opt *C.char, state *C.double, states C.int64_t, ct
 		if o.Exact {
 			f, err = s.staged.ExactFront(run, in.At(spec, 0), request, nil)
 		} else {
-			if n := max(len(o.Weights), o.Points); s.fronts == nil || n > s.frontPoints {
+			request.Points = cmp.Or(o.Points, s.staged.FrontPoints())
+			if n := max(len(o.Weights), request.Points); s.fronts == nil || n > s.frontPoints {
 				if s.fronts, err = s.staged.Fronts(s.engine, s.setup, n); err != nil {
 					return err
 				}
