@@ -326,14 +326,14 @@ func (r *Refiner) Refine(ctx context.Context, obs batchnav.Observation, opt batc
 	return out, nil
 }
 
-// Fronts prepares the trade-offs of single observations, of at most that many points each, in a case whose map is about its own problem. With switched
+// Fronts prepares the trade-offs of single observations, in a case whose map is about its own problem. With switched
 // inputs the points are plans of the setup's method.
-func (c *Case) Fronts(e *Engine, s Setup, points int) (*batchnav.Fronts, error) {
+func (c *Case) Fronts(e *Engine, s Setup) (*batchnav.Fronts, error) {
 	switch {
 	case e == nil:
 		return nil, errNoEngine
 	case len(c.Spec().Switches) > 0:
-		return c.searchFronts(e, s, points)
+		return c.searchFronts(e, s)
 	case c.def.Learned != nil:
 		return nil, badInputf("the map of case %s is of another problem (%s): it has no front", c.Name(), c.MapSpec().Description)
 	}
@@ -341,12 +341,12 @@ func (c *Case) Fronts(e *Engine, s Setup, points int) (*batchnav.Fronts, error) 
 	if err != nil {
 		return nil, err
 	}
-	f, err := batchnav.NewFronts(e.backend, m, c.def.Problem, batchnav.Options{}, points)
+	f, err := batchnav.NewFronts(e.backend, m, c.def.Problem, batchnav.Options{})
 	return f, BadInput(err)
 }
 
 // searchFronts are those of a method that searches, each from its neighbour's plan.
-func (c *Case) searchFronts(e *Engine, s Setup, points int) (*batchnav.Fronts, error) {
+func (c *Case) searchFronts(e *Engine, s Setup) (*batchnav.Fronts, error) {
 	k, err := c.Controller(e, s)
 	if err != nil {
 		return nil, err
@@ -365,8 +365,7 @@ func (c *Case) searchFronts(e *Engine, s Setup, points int) (*batchnav.Fronts, e
 		_, err := k.Decide(obs.S, obs.C, obs.Preference, u)
 		return abilities.Chosen(), err
 	}
-	f, err := batchnav.NewSearchFronts(c.def.Problem, search, points)
-	return f, BadInput(err)
+	return batchnav.NewSearchFronts(c.def.Problem, search), nil
 }
 
 // solvedPoints are the weightings of a front whose points are solved or searched one after another, where none are stated.
@@ -394,20 +393,13 @@ func (c *Case) ExactFront(ctx context.Context, obs batchnav.Observation, opt bat
 	if search == nil {
 		return nil, badInputf("case %s has no exact solver of single decisions", c.Name())
 	}
-	f, err := batchnav.NewSearchFronts(c.def.Problem, search, len(opt.Weights))
-	if err != nil {
-		return nil, BadInput(err)
-	}
 	opt.Polish = 0
-	front, err := f.Front(ctx, obs, opt)
-	return front, BadInput(err)
+	f, err := batchnav.NewSearchFronts(c.def.Problem, search).Front(ctx, obs, opt)
+	return f, BadInput(err)
 }
 
 // optima plans by a solver whose plans no start changes: that knows the optimal action in any state, or a reference. nil: there is none.
 func (c *Case) optima() batchnav.FrontSearch {
-	if c.def.Solver == nil {
-		return nil
-	}
 	type reference interface {
 		Oracle(s, c []float64, steps int, pref domain.Preference) (cost float64, plan [][]float64, err error)
 	}

@@ -79,9 +79,10 @@ func ExactFront(ctx context.Context, p domain.Problem, solver domain.Receding, o
 	return front, nil
 }
 
-// simulated is a plan with what follows from it, its actions projected where that is asked for.
+// simulated is a plan with what follows from it, its actions projected where that is asked for. One that loses the state has a margin of −∞, as
+// the roll-outs of a map.
 func simulated(p domain.Problem, obs Observation, w, plan []float64, project bool) FrontPoint {
-	spec := p.Spec()
+	spec, failed := p.Spec(), domain.AbilitiesOfProblem(p).Failed
 	point := FrontPoint{W: w, plan: plan, U: plan[:spec.ActionSize()], J: make([]float64, spec.ObjectiveSize()), Margin: math.Inf(1)}
 	s, c, margins := slices.Clone(obs.S), slices.Clone(obs.C), make([]float64, len(spec.Margins))
 	nextS, nextC, J := slices.Clone(s), slices.Clone(c), slices.Clone(point.J)
@@ -96,6 +97,9 @@ func simulated(p domain.Problem, obs Observation, w, plan []float64, project boo
 		}
 		point.Margin = math.Min(point.Margin, domain.Smallest(margins))
 		p.Step(s, c, u, nextS, nextC)
+		if failed != nil && failed(nextS, nextC) {
+			point.Margin = math.Inf(-1)
+		}
 		s, nextS = nextS, s
 		c, nextC = nextC, c
 	}

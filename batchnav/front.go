@@ -73,70 +73,53 @@ type Front struct {
 // Fronts decides all trade-offs of one observation after another, each in one batch. It is used by one goroutine.
 type Fronts struct {
 	problem domain.Problem
-	points  int         // at most
 	search  FrontSearch // nil: the map's decisions
-	workers []frontWorker
-	rows    int // of a worker at a time
+	workers []*rollouts // one a thread, which share nothing
+	rows    int         // of a worker at a time
 }
 
-// frontWorker decides some points of a front, and rolls them out. Those of several threads share nothing.
-type frontWorker struct {
-	*rollouts
-	input, z, state, ctx, plans tensor.Matrix // of E_x and D_u
-	cost, projected, slot       []float64
-}
+const (
+	// serialRows of one thread are whole tiles of the products, and their states stay in a cache. batchRows are those of a backend that
+	// spreads them by itself.
+	serialRows = 96
+	batchRows  = 1024
+)
 
-// workerRows are whole tiles of the products, and their states stay in a cache.
-const workerRows = 96
-
-// NewFronts prepares the fronts of a map, of at most that many points each.
-func NewFronts(b backend.Backend, m *model.Model, p domain.Problem, opt Options, points int) (*Fronts, error) {
-	if points < 1 || points > MostPoints {
-		return nil, fmt.Errorf("front: a workspace for %d points, want 1 to %d", points, MostPoints)
-	}
+// NewFronts prepares the fronts of a map.
+func NewFronts(b backend.Backend, m *model.Model, p domain.Problem, opt Options) (*Fronts, error) {
 	l, err := load(b, m, p, &opt)
 	if err != nil {
 		return nil, err
 	}
-	return newFronts(l, points)
+	return newFronts(l)
 }
 
 // newFronts are the fronts of a map that is loaded.
-func newFronts(l *loaded, points int) (*Fronts, error) {
-	f, threads := &Fronts{problem: l.problem, points: points, rows: points}, 1
+func newFronts(l *loaded) (*Fronts, error) {
+	f, threads := &Fronts{problem: l.problem, rows: batchRows}, 1
 	serial, ok := l.backend.(backend.Serial)
 	if ok {
-		threads, f.rows = l.backend.Describe().Threads, min(points, workerRows)
+		threads, f.rows = l.backend.Describe().Threads, serialRows
 	}
 	for range threads {
-		single := *l
+		single, err := *l, error(nil)
 		if ok {
 			single.backend = serial.Serial()
 		}
-		w, err := newFrontWorker(&single, f.rows)
-		if err != nil {
+		if single.encoder, err = single.backend.NewNet(l.model.EncoderX); err != nil {
+			return nil, fmt.Errorf("front: E_x: %w", err)
+		}
+		if err := single.makeStepper(f.rows); err != nil {
 			return nil, err
 		}
-		f.workers = append(f.workers, w)
+		r := newRollouts(&single)
+		if r.many, err = single.manyValues(); err != nil {
+			return nil, err
+		}
+		r.grow(f.rows, 1)
+		f.workers = append(f.workers, r)
 	}
 	return f, nil
-}
-
-func newFrontWorker(l *loaded, rows int) (w frontWorker, err error) {
-	if l.encoder, err = l.backend.NewNet(l.model.EncoderX); err != nil {
-		return w, fmt.Errorf("front: E_x: %w", err)
-	}
-	if err = l.makeStepper(rows); err != nil {
-		return w, err
-	}
-	spec := l.spec
-	w = frontWorker{
-		rollouts: newRollouts(l), input: tensor.New(rows, spec.ObservationSize()), z: tensor.New(rows, l.model.Latent()), state: tensor.New(rows, spec.MeasuredSize()),
-		ctx: tensor.New(rows, spec.ContextSize()), plans: tensor.New(rows, spec.PlanSize()), cost: make([]float64, rows), projected: make([]float64, rows*spec.PlanSize()),
-		slot: make([]float64, spec.PreferenceSize()),
-	}
-	w.many, err = l.manyValues()
-	return w, err
 }
 
 // FrontSearch plans so many decisions from an observation under its preference; neighbour is the plan of the nearest weighting, nil for
@@ -144,11 +127,8 @@ func newFrontWorker(l *loaded, rows int) (w frontWorker, err error) {
 type FrontSearch func(ctx context.Context, obs Observation, neighbour []float64, decisions int) (domain.Chosen, error)
 
 // NewSearchFronts are the fronts of a search: a plan a point, to its own end.
-func NewSearchFronts(p domain.Problem, search FrontSearch, points int) (*Fronts, error) {
-	if points < 1 || points > MostPoints {
-		return nil, fmt.Errorf("front: a workspace for %d points, want 1 to %d", points, MostPoints)
-	}
-	return &Fronts{problem: p, points: points, search: search}, nil
+func NewSearchFronts(p domain.Problem, search FrontSearch) *Fronts {
+	return &Fronts{problem: p, search: search}
 }
 
 // find adds points of a search to a front.
@@ -192,15 +172,9 @@ func (f *Fronts) find(ctx context.Context, front *Front, obs Observation, weight
 func (f *Fronts) Front(ctx context.Context, obs Observation, opt FrontOptions) (*Front, error) {
 	spec := f.problem.Spec()
 	m := spec.ObjectiveSize()
-	if len(opt.Weights) == 0 {
-		points := cmp.Or(opt.Points, min(DefaultPoints, f.points))
-		if points < m || points > f.points {
-			return nil, fmt.Errorf("front: %d points, want %d to the %d that there is room for", points, m, f.points)
-		}
-		opt.Points = points
-	}
-	if n := len(opt.Weights); n > f.points {
-		return nil, fmt.Errorf("front: %d weightings, want at most the %d that there is room for", n, f.points)
+	opt.Points = cmp.Or(len(opt.Weights), opt.Points, DefaultPoints)
+	if opt.Points > MostPoints || len(opt.Weights) == 0 && opt.Points < m {
+		return nil, fmt.Errorf("front: %d points, want %d to %d", opt.Points, m, MostPoints)
 	}
 	decisions, err := opt.decisions(spec, domain.AbilitiesOfProblem(f.problem), obs.C)
 	if err != nil {
@@ -319,41 +293,31 @@ func (f *Fronts) decide(ctx context.Context, front *Front, obs Observation, weig
 }
 
 // decide decides points under their weights, and rolls them out.
-func (w *frontWorker) decide(ctx context.Context, points []FrontPoint, obs Observation, decisions int, opt FrontOptions) error {
-	spec, n := w.spec, len(points)
-	m, nu := spec.ObjectiveSize(), spec.ActionSize()
-	w.preferences = w.preferences[:0]
+func (r *rollouts) decide(ctx context.Context, points []FrontPoint, obs Observation, decisions int, opt FrontOptions) error {
+	n, m, nu, np := len(points), r.spec.ObjectiveSize(), r.spec.ActionSize(), r.spec.PlanSize()
+	r.preferences, r.totals, r.executed = r.preferences[:0], make([]float64, n*m), nil
 	for i := range points {
-		pref := domain.Preference{W: points[i].W}
-		w.observe(obs.S, obs.C, pref, w.slot, w.input.Row(i), w.state.Row(i), w.ctx.Row(i), nil)
-		w.preferences = append(w.preferences, pref)
+		r.preferences = append(r.preferences, domain.Preference{W: points[i].W})
+		r.observe(obs.S, obs.C, r.preferences[i], r.scratch[0].slot, r.input.Row(i), r.state.Row(i), r.ctx.Row(i), nil)
 	}
-	z, plans := w.z.Slice(0, n), w.plans.Slice(0, n)
-	if err := w.encoder.Forward(w.input.Slice(0, n), z); err != nil {
+	if err := r.follow(n, 0); err != nil {
 		return err
 	}
-	if err := w.stepper.Decode(z, w.ctx.Slice(0, n), w.state.Slice(0, n), plans, tensor.Matrix{}); err != nil {
-		return err
+	if (opt.Plans || opt.Polish > 0) && r.spec.Plan == 1 {
+		r.executed = make([]float64, n*decisions*nu)
 	}
-	w.totals = make([]float64, n*m)
-	if (opt.Plans || opt.Polish > 0) && spec.Plan == 1 {
-		w.executed = make([]float64, n*decisions*nu)
+	b := domain.PlanBatch{
+		S: obs.S, C: obs.C, Plans: r.plan.Slice(0, n), Steps: decisions, Threads: opt.Threads,
+		Projected: make([]float64, n*np), Cost: make([]float64, n), Margin: make([]float64, n),
 	}
-	defer func() { w.totals, w.executed = nil, nil }()
-	margins, actions := make([]float64, n), make([]float64, n*nu)
-	batch := domain.PlanBatch{
-		S: obs.S, C: obs.C, Plans: plans, Steps: decisions, Threads: opt.Threads,
-		Projected: w.projected[:n*spec.PlanSize()], Cost: w.cost[:n], Margin: margins,
-	}
-	if err := w.ScorePlans(ctx, batch); err != nil {
+	if err := r.ScorePlans(ctx, b); err != nil {
 		return err
 	}
 	for i := range points {
 		p := &points[i]
-		p.U, p.J, p.Margin, p.Feasible = row(actions, i, nu), row(w.totals, i, m), margins[i], spec.Keeps(margins[i])
-		copy(p.U, row(w.projected, i, spec.PlanSize()))
-		if len(w.executed) > 0 {
-			p.plan = row(w.executed, i, decisions*nu)
+		p.U, p.J, p.Margin, p.Feasible = row(b.Projected, i, np)[:nu:nu], row(r.totals, i, m), b.Margin[i], r.spec.Keeps(b.Margin[i])
+		if len(r.executed) > 0 {
+			p.plan = row(r.executed, i, decisions*nu)
 		}
 	}
 	return nil

@@ -77,9 +77,8 @@ func (a *Batch) reach(l *loop, obs *Observation) error {
 		return nil
 	}
 	if a.fronts == nil {
-		copied := *a.loaded
 		var err error
-		if a.fronts, err = newFronts(&copied, goalPoints); err != nil {
+		if a.fronts, err = newFronts(a.loaded); err != nil {
 			return err
 		}
 	}

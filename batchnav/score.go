@@ -88,10 +88,8 @@ func (r *rollouts) grow(n, threads int) {
 	r.c, r.nextC = make([]float64, n*nc), make([]float64, n*nc)
 	r.u, r.survived = make([]float64, n*np), make([]int, n)
 	r.sigma, r.objective = make([]float64, n*m), make([]float64, n*m)
-	if spec.Plan == 1 {
-		r.input, r.state, r.ctx = tensor.New(n, spec.ObservationSize()), tensor.New(n, ns), tensor.New(n, nc)
-		r.z, r.plan = tensor.New(n, r.model.Latent()), tensor.New(n, np)
-	}
+	r.input, r.state, r.ctx = tensor.New(n, spec.ObservationSize()), tensor.New(n, ns), tensor.New(n, nc)
+	r.z, r.plan = tensor.New(n, r.model.Latent()), tensor.New(n, np)
 }
 
 // ScorePlans implements domain.PlanScorer.

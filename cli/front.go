@@ -91,7 +91,7 @@ every limit, or none is within the bounds.`,
 				return err
 			}
 			defer e.Close()
-			f, err := c.Fronts(e, setup, points)
+			f, err := c.Fronts(e, setup)
 			if err != nil {
 				return err
 			}

@@ -23,7 +23,7 @@ func TestExactFrontsOfThePaper(t *testing.T) {
 		obs := require.Get(c.Observe(9001, 1, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}}))(t)
 		opt := batchnav.FrontOptions{Weights: dataset.Proper(c.Spec().ObjectiveSize(), points)}
 		exact := require.Get(c.ExactFront(t.Context(), obs, opt, nil))(t)
-		own := require.Get(require.Get(c.Fronts(e, require.Get(c.Setup("direct", ""))(t), points))(t).Front(t.Context(), obs, opt))(t)
+		own := require.Get(require.Get(c.Fronts(e, require.Get(c.Setup("direct", ""))(t)))(t).Front(t.Context(), obs, opt))(t)
 		if len(exact.Points) != points || exact.LookAhead != own.LookAhead {
 			t.Fatalf("%s: %d of %d points, %d decisions", name, len(exact.Points), points, exact.LookAhead)
 		}

@@ -111,11 +111,10 @@ func (s *Server) frontBeside(j *job) (*batchnav.Front, error) {
 
 // front is the map's. refine is locked.
 func (s *Server) front(j *job) (_ *batchnav.Front, err error) {
-	if points := max(j.front.Points, len(j.front.Weights)); points > s.frontPoints {
-		if s.fronts, err = s.controlCase.Fronts(s.engine, s.opt.Setup, points); err != nil {
+	if s.fronts == nil {
+		if s.fronts, err = s.controlCase.Fronts(s.engine, s.opt.Setup); err != nil {
 			return nil, err
 		}
-		s.frontPoints = points
 	}
 	return s.fronts.Front(context.Background(), j.observation(), j.front)
 }
@@ -150,7 +149,7 @@ func (s *Server) solveFront(ctx context.Context, j *job, a *Answer) (err error) 
 	o := &j.front
 	limit := min(cmp.Or(o.TimeLimit, MaxExactTime), MaxExactTime)
 	if j.exact == 0 {
-		fronts, err := s.controlCase.Fronts(s.engine, s.opt.Setup, max(o.Points, len(o.Weights)))
+		fronts, err := s.controlCase.Fronts(s.engine, s.opt.Setup)
 		if err != nil {
 			return err
 		}

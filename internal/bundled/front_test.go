@@ -29,7 +29,7 @@ func TestAFrontOfSwitchedInputs(t *testing.T) {
 	opt := batchnav.FrontOptions{Weights: dataset.Proper(2, 12)}
 	of := func(method string) *batchnav.Front {
 		setup := require.Get(c.Setup(method, ""))(t)
-		f := require.Get(c.Fronts(e, setup, 12))(t)
+		f := require.Get(c.Fronts(e, setup))(t)
 		front := require.Get(f.Front(t.Context(), obs, opt))(t)
 		if again := require.Get(f.Front(t.Context(), obs, opt))(t); !reflect.DeepEqual(front, again) {
 			t.Errorf("%s: the same observation has another front", method)
@@ -59,7 +59,7 @@ func TestAFrontOfSwitchedInputs(t *testing.T) {
 		t.Errorf("%d of 12 points stand, %d decisions ahead, the guess has %v of their hypervolume", standing, search.LookAhead, ratio)
 	}
 	one := require.Get(catalogue.Find("fishing"))(t)
-	f := require.Get(one.Fronts(e, require.Get(one.Setup("direct", ""))(t), 1))(t)
+	f := require.Get(one.Fronts(e, require.Get(one.Setup("direct", ""))(t)))(t)
 	obs = require.Get(one.Observe(9001, 1, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}}))(t)
 	if front := require.Get(f.Front(t.Context(), obs, batchnav.FrontOptions{}))(t); len(front.Points) != 1 || front.Knee != 0 {
 		t.Errorf("of one objective: %+v", front)
@@ -76,7 +76,7 @@ func TestAnExactFrontOfSwitchedInputs(t *testing.T) {
 	obs := require.Get(c.Observe(9001, 1, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}}))(t)
 	opt := batchnav.FrontOptions{Weights: dataset.Proper(2, 3)}
 	exact := require.Get(c.ExactFront(t.Context(), obs, opt, nil))(t)
-	own := require.Get(require.Get(c.Fronts(e, require.Get(c.Setup("search-64", ""))(t), 3))(t).Front(t.Context(), obs, opt))(t)
+	own := require.Get(require.Get(c.Fronts(e, require.Get(c.Setup("search-64", ""))(t)))(t).Front(t.Context(), obs, opt))(t)
 	for i, p := range exact.Points {
 		cost := func(j []float64) float64 { return p.W[0]*j[0] + p.W[1]*j[1] }
 		if !p.Feasible || !(cost(p.J) <= cost(own.Points[i].J)*(1+1e-9)) {
@@ -108,7 +108,7 @@ func TestAServerHasFrontsOfSwitchedInputs(t *testing.T) {
 	defer s.Close()
 	obs := require.Get(c.Observe(9001, 1, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}}))(t)
 	request, opt := serve.Request{S: obs.S, C: obs.C}, batchnav.FrontOptions{Points: 6}
-	want := require.Get(require.Get(c.Fronts(e, setup, 6))(t).Front(t.Context(), obs, opt))(t)
+	want := require.Get(require.Get(c.Fronts(e, setup))(t).Front(t.Context(), obs, opt))(t)
 	if got := require.Get(s.Front(t.Context(), request, opt))(t); !reflect.DeepEqual(got, want) {
 		t.Errorf("served %+v, want %+v", got, want)
 	}

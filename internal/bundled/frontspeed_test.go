@@ -29,7 +29,7 @@ func TestFrontsActAsSingleDecisions(t *testing.T) {
 		for threads := 1; threads <= 2; threads++ {
 			e := require.Get(gpc.OpenEngine(engine.Options{Backend: "cpu", Threads: threads}))(t)
 			defer e.Close()
-			f := require.Get(c.Fronts(e, setup, 260))(t)
+			f := require.Get(c.Fronts(e, setup))(t)
 			fronts = append(fronts, require.Get(f.Front(t.Context(), obs, batchnav.FrontOptions{Threads: threads, LookAhead: 3}))(t))
 			if threads == 1 {
 				continue
@@ -74,7 +74,7 @@ func BenchmarkFront(b *testing.B) {
 		for _, threads := range []int{1, 2} {
 			e := require.Get(gpc.OpenEngine(engine.Options{Backend: "cpu", Threads: threads}))(b)
 			defer e.Close()
-			f := require.Get(c.Fronts(e, setup, batchnav.DefaultPoints))(b)
+			f := require.Get(c.Fronts(e, setup))(b)
 			b.Run(name+map[int]string{1: "/one", 2: "/two"}[threads], func(b *testing.B) {
 				b.ReportAllocs()
 				start := machine.CPUTime()
