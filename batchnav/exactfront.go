@@ -79,30 +79,13 @@ func ExactFront(ctx context.Context, p domain.Problem, solver domain.Receding, o
 	return front, nil
 }
 
-// simulated is a plan with what follows from it, its actions projected where that is asked for. One that loses the state has a margin of −∞, as
-// the roll-outs of a map.
+// simulated is a plan with what follows from it, its actions projected in place where that is asked for.
 func simulated(p domain.Problem, obs Observation, w, plan []float64, project bool) FrontPoint {
-	spec, failed := p.Spec(), domain.AbilitiesOfProblem(p).Failed
-	point := FrontPoint{W: w, plan: plan, U: plan[:spec.ActionSize()], J: make([]float64, spec.ObjectiveSize()), Margin: math.Inf(1)}
-	s, c, margins := slices.Clone(obs.S), slices.Clone(obs.C), make([]float64, len(spec.Margins))
-	nextS, nextC, J := slices.Clone(s), slices.Clone(c), slices.Clone(point.J)
-	for u := range slices.Chunk(plan, len(point.U)) {
-		if project {
-			p.Project(s, c, u)
-		}
-		p.Objectives(s, u, c, J)
-		p.Margins(s, c, u, margins)
-		for j, v := range J {
-			point.J[j] += v
-		}
-		point.Margin = math.Min(point.Margin, domain.Smallest(margins))
-		p.Step(s, c, u, nextS, nextC)
-		if failed != nil && failed(nextS, nextC) {
-			point.Margin = math.Inf(-1)
-		}
-		s, nextS = nextS, s
-		c, nextC = nextC, c
-	}
-	point.Feasible = spec.Keeps(point.Margin)
-	return point
+	spec := p.Spec()
+	r := newRollouts(&loaded{problem: p, abilities: domain.AbilitiesOfProblem(p), spec: spec})
+	r.grow(1, 1)
+	r.totals, r.executed = make([]float64, spec.ObjectiveSize()), plan
+	b := domain.PlanBatch{S: obs.S, C: obs.C, NoProjection: !project, Projected: make([]float64, spec.PlanSize()), Cost: make([]float64, 1), Margin: make([]float64, 1)}
+	r.replay(&b, plan)
+	return FrontPoint{W: w, plan: plan, U: plan[:spec.ActionSize()], J: r.totals, Margin: b.Margin[0], Feasible: spec.Keeps(b.Margin[0])}
 }

@@ -88,8 +88,10 @@ func (r *rollouts) grow(n, threads int) {
 	r.c, r.nextC = make([]float64, n*nc), make([]float64, n*nc)
 	r.u, r.survived = make([]float64, n*np), make([]int, n)
 	r.sigma, r.objective = make([]float64, n*m), make([]float64, n*m)
-	r.input, r.state, r.ctx = tensor.New(n, spec.ObservationSize()), tensor.New(n, ns), tensor.New(n, nc)
-	r.z, r.plan = tensor.New(n, r.model.Latent()), tensor.New(n, np)
+	if r.model != nil {
+		r.input, r.state, r.ctx = tensor.New(n, spec.ObservationSize()), tensor.New(n, ns), tensor.New(n, nc)
+		r.z, r.plan = tensor.New(n, r.model.Latent()), tensor.New(n, np)
+	}
 }
 
 // ScorePlans implements domain.PlanScorer.
@@ -124,6 +126,20 @@ func (r *rollouts) ScorePlans(ctx context.Context, b domain.PlanBatch) error {
 		}
 	}
 	return nil
+}
+
+// replay scores one plan action by action, as ScorePlans does the roll-out of a policy. Without a map it can do no more.
+func (r *rollouts) replay(b *domain.PlanBatch, plan []float64) {
+	nu := r.spec.ActionSize()
+	b.Steps, b.Cost[0], b.Margin[0] = len(plan)/nu, 0, math.Inf(1)
+	copy(r.s, b.S)
+	copy(r.c, b.C)
+	for h := range b.Steps {
+		copy(r.action(r.u, h, 0), plan[h*nu:])
+		r.step(b, h, 0, 1, &r.scratch[0])
+		r.s, r.nextS = r.nextS, r.s
+		r.c, r.nextC = r.nextC, r.c
+	}
 }
 
 // step executes action h of the plans from until to.
@@ -294,7 +310,7 @@ func (r *rollouts) arrive(b *domain.PlanBatch, h, i int, t *scratch) {
 	if last && r.terminalCost != nil && !r.unpriced && r.totals == nil {
 		b.Cost[i] += r.terminalCost(nextS, nextC, r.preference(b, i))
 	}
-	if r.spec.Plan == 1 && !last {
+	if r.spec.Plan == 1 && !last && r.model != nil {
 		r.observe(nextS, nextC, r.preference(b, i), t.slot, r.input.Row(i), r.state.Row(i), r.ctx.Row(i), nil)
 	}
 }

@@ -129,7 +129,7 @@ func TestAnExactFrontEndsInTime(t *testing.T) {
 	s, _ := heldServer(t, "direct", held)
 	go func() {
 		<-held.arrived
-		time.Sleep(20 * time.Millisecond)
+		time.Sleep(200 * time.Millisecond)
 		held.open()
 	}()
 	a := require.Get(s.ExactFront(t.Context(), position, 50, batchnav.FrontOptions{TimeLimit: 10 * time.Millisecond}))(t)
