@@ -97,31 +97,19 @@ func (s *Server) answerFront(j *job) {
 		return
 	}
 	s.exclusive(j, func() (a Answer, err error) {
-		a.Front, err = s.front(j)
+		a.Front, err = s.front(context.Background(), &s.fronts, j)
 		return a, err
 	})
 }
 
-// frontBeside is front of who has not locked refine.
-func (s *Server) frontBeside(j *job) (*batchnav.Front, error) {
-	s.refine.Lock()
-	defer s.refine.Unlock()
-	return s.front(j)
-}
-
-// front is the map's. refine is locked.
-func (s *Server) front(j *job) (_ *batchnav.Front, err error) {
-	if s.fronts == nil {
-		if s.fronts, err = s.controlCase.Fronts(s.engine, s.opt.Setup); err != nil {
+// front is the map's, or that of switched inputs, by fronts that are made once.
+func (s *Server) front(ctx context.Context, fronts **batchnav.Fronts, j *job) (_ *batchnav.Front, err error) {
+	if *fronts == nil {
+		if *fronts, err = s.controlCase.Fronts(s.engine, s.opt.Setup); err != nil {
 			return nil, err
 		}
 	}
-	return s.fronts.Front(context.Background(), j.observation(), j.front)
-}
-
-// observation is that of a front.
-func (j *job) observation() batchnav.Observation {
-	return batchnav.Observation{S: j.request.S, C: j.request.C}
+	return (*fronts).Front(ctx, batchnav.Observation{S: j.request.S, C: j.request.C}, j.front)
 }
 
 // answerSolvedFront answers a front of the exact solver and the map's of the same weightings, or one of switched inputs. Only one is solved at a
@@ -145,26 +133,23 @@ func (s *Server) answerSolvedFront(j *job) {
 	s.finish(j, a, nil, counted(j, &s.decisions)...)
 }
 
+// solveFront solves a front. exact is locked.
 func (s *Server) solveFront(ctx context.Context, j *job, a *Answer) (err error) {
 	o := &j.front
 	limit := min(cmp.Or(o.TimeLimit, MaxExactTime), MaxExactTime)
 	if j.exact == 0 {
-		fronts, err := s.controlCase.Fronts(s.engine, s.opt.Setup)
-		if err != nil {
-			return err
-		}
-		o.TimeLimit = max(1, limit-time.Since(j.start))
-		a.Front, err = fronts.Front(ctx, j.observation(), *o)
+		o.TimeLimit = limit
+		a.Front, err = s.front(ctx, &s.exactFronts, j)
 		return err
 	}
-	o.Weights = dataset.Proper(s.spec.ObjectiveSize(), j.exact)
+	o.Weights, o.TimeLimit = dataset.Proper(s.spec.ObjectiveSize(), j.exact), 0
 	if !s.mapless() {
-		o.TimeLimit, o.Plans = 0, true
-		a.Same, err = s.frontBeside(j)
+		o.Plans = true
+		a.Same, err = s.front(ctx, &s.exactFronts, j)
 	}
 	if err == nil {
 		o.TimeLimit = max(1, limit-time.Since(j.start))
-		a.Exact, err = s.controlCase.ExactFront(ctx, j.observation(), *o, a.Same)
+		a.Exact, err = s.controlCase.ExactFront(ctx, batchnav.Observation{S: j.request.S, C: j.request.C}, *o, a.Same)
 	}
 	if err == nil && a.Same != nil {
 		ratio := gpc.HypervolumeRatio(a.Same, a.Exact)
