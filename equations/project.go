@@ -1,6 +1,7 @@
 package equations
 
 import (
+	"cmp"
 	"math"
 
 	"github.com/gpc-engine/gpc/domain"
@@ -138,10 +139,7 @@ func (p *Problem) constrain(w *work, u []float64) {
 			}
 			b += d * (u[i] - w.requested[i])
 		}
-		// Unit length makes violations of all limits comparable.
-		if length == 0 {
-			length = 1
-		}
+		length = cmp.Or(length, 1) // unit length makes violations of all limits comparable
 		for i := range nu {
 			row[i] /= length
 		}

@@ -121,7 +121,7 @@ type Server struct {
 	refiner     *gpc.Refiner
 	fronts      *batchnav.Fronts // nil before the first
 	exactFronts *batchnav.Fronts // beside exact fronts, and of switched inputs; exact is locked
-	reaches     error // why the method reaches no goals; nil: it does
+	reaches     error            // why the method reaches no goals; nil: it does
 	decider     decider
 	sessions    map[string]*session // the dispatcher's alone
 	open        atomic.Int64        // sessions
