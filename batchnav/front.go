@@ -79,10 +79,8 @@ type Fronts struct {
 }
 
 const (
-	// serialRows of one thread are whole tiles of the products, and their states stay in a cache. batchRows are those of a backend that
-	// spreads them by itself.
-	serialRows = 96
-	batchRows  = 1024
+	serialRows = 96   // of one thread: whole tiles of the products, whose states stay in a cache
+	batchRows  = 1024 // of a backend that spreads them by itself
 )
 
 // NewFronts prepares the fronts of a map.
