@@ -91,9 +91,7 @@ func (b *Backend) Describe() backend.Description {
 }
 
 // Serial implements backend.Serial.
-func (b *Backend) Serial() backend.Backend {
-	return &Backend{pool: parallel.New(1), level: b.level}
-}
+func (b *Backend) Serial() backend.Backend { return &Backend{pool: parallel.New(1), level: b.level} }
 
 // Close ends the worker threads. Objects made by b must not be used afterwards.
 func (b *Backend) Close() error {
