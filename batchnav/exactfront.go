@@ -8,15 +8,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gpc-engine/gpc/dataset"
 	"github.com/gpc-engine/gpc/domain"
 )
 
-// ExactPoints are the weightings of an exact front that names none.
-const ExactPoints = 50
-
-// ExactFront solves one observation under every weighting: those of the options, or a lattice of Points with no weight below a
-// hundredth. Each solve begins with its neighbour's plan, through the list and back. It begins once more with the plan of the same
+// ExactFront solves one observation under every weighting of the options. Each solve begins with its neighbour's plan, through the list and back. It begins once more with the plan of the same
 // point of initial, a front of these weightings with its Plans; nil: there is none. The cheapest plan stays. Weightings whose
 // solves do not converge are left out. TimeLimit ends it with what it has by then.
 func ExactFront(ctx context.Context, p domain.Problem, solver domain.Receding, obs Observation, opt FrontOptions, initial *Front) (*Front, error) {
@@ -26,21 +21,14 @@ func ExactFront(ctx context.Context, p domain.Problem, solver domain.Receding, o
 		return nil, err
 	}
 	weights := opt.Weights
-	if len(weights) == 0 {
-		weights = dataset.Proper(spec.ObjectiveSize(), max(spec.ObjectiveSize(), cmp.Or(opt.Points, ExactPoints)))
-	}
 	if initial != nil && (len(initial.Points) != len(weights) || initial.LookAhead != decisions) {
 		return nil, fmt.Errorf("front: the initial one has %d points of %d decisions, want %d of %d", len(initial.Points), initial.LookAhead, len(weights), decisions)
 	}
 	if len(weights) > MostPoints {
 		return nil, fmt.Errorf("front: %d weightings, want at most %d", len(weights), MostPoints)
 	}
-	run := ctx
-	if opt.TimeLimit > 0 {
-		limited, end := context.WithTimeout(ctx, opt.TimeLimit)
-		defer end()
-		run = limited
-	}
+	run, end := opt.limit(ctx)
+	defer end()
 	if s, ok := solver.(domain.Solver); ok { // which ends in the middle of a solve
 		if bounded, ok := domain.SolverUntil(run, s).(domain.Receding); ok {
 			solver = bounded
@@ -68,11 +56,7 @@ func ExactFront(ctx context.Context, p domain.Problem, solver domain.Receding, o
 		return cmp.Or(err, run.Err())
 	}
 	var neighbour []float64
-	solves := 2 * len(weights)
-	if _, ok := solver.(Optima); ok { // no start changes what these find
-		solves, initial = len(weights), nil
-	}
-	for k := 0; k < solves && err == nil; k++ {
+	for k := 0; k < 2*len(weights) && err == nil; k++ {
 		i := min(k, 2*len(weights)-1-k)
 		err = solve(i, neighbour)
 		if err == nil && k == i && initial != nil && initial.Points[i].Feasible {
@@ -95,65 +79,13 @@ func ExactFront(ctx context.Context, p domain.Problem, solver domain.Receding, o
 	return front, nil
 }
 
-// simulated is a plan with what follows from it, its actions projected where that is asked for.
+// simulated is a plan with what follows from it, its actions projected in place where that is asked for.
 func simulated(p domain.Problem, obs Observation, w, plan []float64, project bool) FrontPoint {
 	spec := p.Spec()
-	point := FrontPoint{W: w, plan: plan, U: plan[:spec.ActionSize()], J: make([]float64, spec.ObjectiveSize()), Margin: math.Inf(1)}
-	s, c, margins := slices.Clone(obs.S), slices.Clone(obs.C), make([]float64, len(spec.Margins))
-	nextS, nextC, J := slices.Clone(s), slices.Clone(c), slices.Clone(point.J)
-	for u := range slices.Chunk(plan, len(point.U)) {
-		if project {
-			p.Project(s, c, u)
-		}
-		p.Objectives(s, u, c, J)
-		p.Margins(s, c, u, margins)
-		for j, v := range J {
-			point.J[j] += v
-		}
-		point.Margin = math.Min(point.Margin, domain.Smallest(margins))
-		p.Step(s, c, u, nextS, nextC)
-		s, nextS = nextS, s
-		c, nextC = nextC, c
-	}
-	point.Feasible = spec.Keeps(point.Margin)
-	return point
-}
-
-// Optima are the plans of a solver that knows the optimal action in any state, and starts from nothing.
-type Optima struct {
-	domain.Problem
-	Optimal domain.Optimal
-}
-
-// NewHorizon implements domain.Receding.
-func (o Optima) NewHorizon(int) domain.Horizon { return o }
-
-// Tightened implements domain.Receding.
-func (o Optima) Tightened([]float64) domain.Receding { return nil }
-
-// Begin implements domain.Horizon.
-func (o Optima) Begin([]float64) {}
-
-// Within implements domain.Horizon.
-func (o Optima) Within(time.Duration) {}
-
-// Linearise implements domain.Horizon.
-func (o Optima) Linearise() bool { return false }
-
-// Correct implements domain.Horizon.
-func (o Optima) Correct(_, _, _ []float64) {}
-
-// Solve implements domain.Horizon: one optimal action after another. The cost is 0, since there is one plan alone.
-func (o Optima) Solve(s, c []float64, pref domain.Preference, plan []float64) (float64, bool, error) {
-	s, c = slices.Clone(s), slices.Clone(c)
-	nextS, nextC := slices.Clone(s), slices.Clone(c)
-	for u := range slices.Chunk(plan, o.Spec().ActionSize()) {
-		if !o.Optimal(s, c, pref, u) {
-			return math.NaN(), false, nil
-		}
-		o.Step(s, c, u, nextS, nextC)
-		s, nextS = nextS, s
-		c, nextC = nextC, c
-	}
-	return 0, true, nil
+	r := newRollouts(&loaded{problem: p, abilities: domain.AbilitiesOfProblem(p), spec: spec})
+	r.grow(1, 1)
+	r.totals, r.executed = make([]float64, spec.ObjectiveSize()), plan
+	b := domain.PlanBatch{S: obs.S, C: obs.C, NoProjection: !project, Projected: make([]float64, spec.PlanSize()), Cost: make([]float64, 1), Margin: make([]float64, 1)}
+	r.replay(&b, plan)
+	return FrontPoint{W: w, plan: plan, U: plan[:spec.ActionSize()], J: r.totals, Margin: b.Margin[0], Feasible: spec.Keeps(b.Margin[0])}
 }

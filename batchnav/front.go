@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sort"
 	"time"
 
 	"gonum.org/v1/gonum/floats"
@@ -30,7 +31,7 @@ type FrontOptions struct {
 	Plans bool
 	// Polish is the number of iterations by which domain.ProblemAbilities.Polish improves each point's plan; 0: none.
 	Polish int
-	// TimeLimit of ExactFront; 0: none.
+	// TimeLimit of a front that is solved or searched point by point, which has what is found by then; 0: none.
 	TimeLimit time.Duration
 	// LookAhead, Remaining and Threads are those of RefineOptions.
 	LookAhead, Remaining, Threads int
@@ -66,62 +67,66 @@ type Front struct {
 	Nadir     []float64    `json:"nadir"`      // largest of each among them
 	Knee      int          `json:"knee"`       // point of the least sum of objectives, each from 0 at Ideal to 1 at Nadir; −1: no point is feasible
 
-	Incomplete bool `json:"incomplete,omitempty"` // true: the time limit came before the last solve of an exact front; absent elsewhere
+	Incomplete bool `json:"incomplete,omitempty"` // true: the time limit came before the last point; absent elsewhere
 }
 
 // Fronts decides all trade-offs of one observation after another, each in one batch. It is used by one goroutine.
 type Fronts struct {
-	problem     domain.Problem
-	search      FrontSearch // nil: the map's decisions
-	rollouts    *rollouts
-	input, z    tensor.Matrix // of E_x and D_u
-	state, ctx  tensor.Matrix
-	plans       tensor.Matrix
-	cost        []float64
-	margin      []float64
-	projected   []float64
-	preferences []domain.Preference
-	slot        []float64
+	problem domain.Problem
+	search  FrontSearch // nil: the map's decisions
+	workers []*rollouts // one a thread, which share nothing
+	rows    int         // of a worker at a time
 }
 
-// NewFronts prepares the fronts of a map, of at most that many points each.
-func NewFronts(b backend.Backend, m *model.Model, p domain.Problem, opt Options, points int) (*Fronts, error) {
-	if points < 1 || points > MostPoints {
-		return nil, fmt.Errorf("front: a workspace for %d points, want 1 to %d", points, MostPoints)
-	}
+const (
+	serialRows = 96   // of one thread: whole tiles of the products, whose states stay in a cache
+	batchRows  = 1024 // of a backend that spreads them by itself
+)
+
+// NewFronts prepares the fronts of a map.
+func NewFronts(b backend.Backend, m *model.Model, p domain.Problem, opt Options) (*Fronts, error) {
 	l, err := load(b, m, p, &opt)
 	if err != nil {
 		return nil, err
 	}
-	return newFronts(l, points)
+	return newFronts(l)
 }
 
-// newFronts are the fronts of a map that is loaded, whose stepper they make.
-func newFronts(l *loaded, points int) (_ *Fronts, err error) {
-	if err := l.makeStepper(points); err != nil {
-		return nil, err
+// newFronts are the fronts of a map that is loaded.
+func newFronts(l *loaded) (*Fronts, error) {
+	f, threads := &Fronts{problem: l.problem, rows: batchRows}, 1
+	serial, ok := l.backend.(backend.Serial)
+	if ok {
+		threads, f.rows = l.backend.Describe().Threads, serialRows
 	}
-	r := newRollouts(l)
-	if r.many, err = l.manyValues(); err != nil {
-		return nil, err
+	for range threads {
+		single, err := *l, error(nil)
+		if ok {
+			single.backend = serial.Serial()
+		}
+		if single.encoder, err = single.backend.NewNet(l.model.EncoderX); err != nil {
+			return nil, fmt.Errorf("front: E_x: %w", err)
+		}
+		if err := single.makeStepper(f.rows); err != nil {
+			return nil, err
+		}
+		r := newRollouts(&single)
+		if r.many, err = single.manyValues(); err != nil {
+			return nil, err
+		}
+		r.grow(f.rows, 1)
+		f.workers = append(f.workers, r)
 	}
-	spec := l.spec
-	return &Fronts{
-		problem: l.problem, rollouts: r, input: tensor.New(points, spec.ObservationSize()), z: tensor.New(points, l.model.Latent()), state: tensor.New(points, spec.MeasuredSize()),
-		ctx: tensor.New(points, spec.ContextSize()), plans: tensor.New(points, spec.PlanSize()), cost: make([]float64, points), margin: make([]float64, points),
-		projected: make([]float64, points*spec.PlanSize()), slot: make([]float64, spec.PreferenceSize()),
-	}, nil
+	return f, nil
 }
 
-// FrontSearch plans what remains from an observation under its preference; neighbour is the plan of the nearest weighting, nil for the first.
-type FrontSearch func(obs Observation, neighbour []float64) (domain.Chosen, error)
+// FrontSearch plans so many decisions from an observation under its preference; neighbour is the plan of the nearest weighting, nil for
+// the first. Without a plan the weighting has none.
+type FrontSearch func(ctx context.Context, obs Observation, neighbour []float64, decisions int) (domain.Chosen, error)
 
 // NewSearchFronts are the fronts of a search: a plan a point, to its own end.
-func NewSearchFronts(p domain.Problem, search FrontSearch, points int) (*Fronts, error) {
-	if points < 1 || points > MostPoints {
-		return nil, fmt.Errorf("front: a workspace for %d points, want 1 to %d", points, MostPoints)
-	}
-	return &Fronts{problem: p, search: search, cost: make([]float64, points)}, nil
+func NewSearchFronts(p domain.Problem, search FrontSearch) *Fronts {
+	return &Fronts{problem: p, search: search}
 }
 
 // find adds points of a search to a front.
@@ -142,9 +147,12 @@ func (f *Fronts) find(ctx context.Context, front *Front, obs Observation, weight
 				closest, neighbour = distance, front.Points[i].plan
 			}
 		}
-		decision, err := f.search(obs, neighbour)
+		decision, err := f.search(ctx, obs, neighbour, front.LookAhead)
 		if err != nil {
 			return err
+		}
+		if decision.Plan == nil {
+			continue
 		}
 		planned := len(decision.Plan) / spec.ActionSize()
 		if decisions > 0 && planned != decisions {
@@ -162,21 +170,15 @@ func (f *Fronts) find(ctx context.Context, front *Front, obs Observation, weight
 func (f *Fronts) Front(ctx context.Context, obs Observation, opt FrontOptions) (*Front, error) {
 	spec := f.problem.Spec()
 	m := spec.ObjectiveSize()
-	if len(opt.Weights) == 0 {
-		points := cmp.Or(opt.Points, min(DefaultPoints, len(f.cost)))
-		if points < m || points > len(f.cost) {
-			return nil, fmt.Errorf("front: %d points, want %d to the %d that there is room for", points, m, len(f.cost))
-		}
-		opt.Points = points
-	}
-	if n := len(opt.Weights); n > len(f.cost) {
-		return nil, fmt.Errorf("front: %d weightings, want at most the %d that there is room for", n, len(f.cost))
+	opt.Points = cmp.Or(len(opt.Weights), opt.Points, DefaultPoints)
+	if opt.Points > MostPoints || len(opt.Weights) == 0 && opt.Points < m {
+		return nil, fmt.Errorf("front: %d points, want %d to %d", opt.Points, m, MostPoints)
 	}
 	decisions, err := opt.decisions(spec, domain.AbilitiesOfProblem(f.problem), obs.C)
 	if err != nil {
 		return nil, err
 	}
-	front := &Front{LookAhead: decisions}
+	front := &Front{Points: []FrontPoint{}, LookAhead: decisions}
 	weights, rounds := opt.Weights, 0
 	var pairs [][2]int
 	if len(weights) == 0 {
@@ -186,20 +188,21 @@ func (f *Fronts) Front(ctx context.Context, obs Observation, opt FrontOptions) (
 			rounds = crossings
 		}
 	}
-	if err := f.decide(ctx, front, obs, weights, opt); err != nil {
-		return nil, err
-	}
+	run, end := opt.limit(ctx)
+	defer end()
+	err = f.decide(run, front, obs, weights, opt)
 	if rounds > 0 { // later points count as not dominated until the end
 		front.compare(m)
 	}
-	for round := range rounds {
+	for round := 0; round < rounds && err == nil; round++ {
 		middles, next := front.bisect(pairs, opt.Most, (opt.Points-len(front.Points)+rounds-round-1)/(rounds-round))
 		if pairs = next; len(middles) == 0 {
 			break
 		}
-		if err := f.decide(ctx, front, obs, middles, opt); err != nil {
-			return nil, err
-		}
+		err = f.decide(run, front, obs, middles, opt)
+	}
+	if front.Incomplete = err != nil; err != nil && (run.Err() == nil || ctx.Err() != nil) {
+		return nil, err
 	}
 	if opt.Polish > 0 {
 		if err := f.polish(ctx, front, obs, opt); err != nil {
@@ -255,49 +258,65 @@ func (o *FrontOptions) decisions(spec *domain.Spec, abilities *domain.ProblemAbi
 	return lookAhead(spec, abilities, c, o.LookAhead, o.Remaining), nil
 }
 
+// limit is a context that ends with the time limit, if there is one.
+func (o *FrontOptions) limit(ctx context.Context) (context.Context, context.CancelFunc) {
+	if o.TimeLimit > 0 {
+		return context.WithTimeout(ctx, o.TimeLimit)
+	}
+	return ctx, func() {}
+}
+
 // decide adds points of these weights to a front.
 func (f *Fronts) decide(ctx context.Context, front *Front, obs Observation, weights [][]float64, opt FrontOptions) error {
 	if f.search != nil {
 		return f.find(ctx, front, obs, weights, opt.LookAhead)
 	}
-	r, n := f.rollouts, len(weights)
-	spec := r.spec
-	m := spec.ObjectiveSize()
-	f.preferences = f.preferences[:0]
-	for i, w := range weights {
-		pref := domain.Preference{W: w}
-		if err := spec.CheckObservation(obs.S, obs.C, pref); err != nil {
-			return fmt.Errorf("front: point %d: the observation %w", i, err)
+	first, n, threads := len(front.Points), len(weights), max(1, min(opt.Threads, len(f.workers)))
+	for _, w := range weights {
+		if err := f.problem.Spec().CheckObservation(obs.S, obs.C, domain.Preference{W: w}); err != nil {
+			return fmt.Errorf("front: point %d: the observation %w", len(front.Points), err)
 		}
-		r.observe(obs.S, obs.C, pref, f.slot, f.input.Row(i), f.state.Row(i), f.ctx.Row(i), nil)
-		f.preferences = append(f.preferences, pref)
+		front.Points = append(front.Points, FrontPoint{W: w})
 	}
-	z, plans := f.z.Slice(0, n), f.plans.Slice(0, n)
-	if err := r.encoder.Forward(f.input.Slice(0, n), z); err != nil {
+	if threads > 1 {
+		opt.Threads = 1
+	}
+	rows := min(f.rows, (n+threads-1)/threads)
+	errs := make([]error, threads)
+	parallel.Each(threads, (n+rows-1)/rows, func(worker, chunk int) {
+		points := front.Points[first+chunk*rows : first+min(n, (chunk+1)*rows)]
+		errs[worker] = cmp.Or(errs[worker], f.workers[worker].decide(ctx, points, obs, front.LookAhead, opt))
+	})
+	return cmp.Or(errs...)
+}
+
+// decide decides points under their weights, and rolls them out.
+func (r *rollouts) decide(ctx context.Context, points []FrontPoint, obs Observation, decisions int, opt FrontOptions) error {
+	n, m, nu, np := len(points), r.spec.ObjectiveSize(), r.spec.ActionSize(), r.spec.PlanSize()
+	r.preferences, r.totals, r.executed = r.preferences[:0], make([]float64, n*m), nil
+	for i := range points {
+		r.preferences = append(r.preferences, domain.Preference{W: points[i].W})
+		r.observe(obs.S, obs.C, r.preferences[i], r.scratch[0].slot, r.input.Row(i), r.state.Row(i), r.ctx.Row(i), nil)
+	}
+	if err := r.follow(n, 0); err != nil {
 		return err
 	}
-	if err := r.stepper.Decode(z, f.ctx.Slice(0, n), f.state.Slice(0, n), plans, tensor.Matrix{}); err != nil {
+	if (opt.Plans || opt.Polish > 0) && r.spec.Plan == 1 {
+		r.executed = make([]float64, n*decisions*nu)
+	}
+	b := domain.PlanBatch{
+		S: obs.S, C: obs.C, Plans: r.plan.Slice(0, n), Steps: decisions, Threads: opt.Threads,
+		Projected: make([]float64, n*np), Cost: make([]float64, n), Margin: make([]float64, n),
+	}
+	if err := r.ScorePlans(ctx, b); err != nil {
 		return err
 	}
-	r.preferences, r.totals = f.preferences, make([]float64, n*m)
-	if (opt.Plans || opt.Polish > 0) && spec.Plan == 1 {
-		r.executed = make([]float64, n*front.LookAhead*spec.ActionSize())
-	}
-	defer func() { r.preferences, r.totals, r.executed = nil, nil, nil }()
-	batch := domain.PlanBatch{
-		S: obs.S, C: obs.C, Plans: plans, Steps: front.LookAhead, Threads: opt.Threads,
-		Projected: f.projected[:n*spec.PlanSize()], Cost: f.cost[:n], Margin: f.margin[:n],
-	}
-	if err := r.ScorePlans(ctx, batch); err != nil {
-		return err
-	}
-	for i, w := range weights {
-		u := slices.Clone(row(f.projected, i, spec.PlanSize())[:spec.ActionSize()])
-		p := FrontPoint{W: w, U: u, J: row(r.totals, i, m), Margin: f.margin[i], Feasible: spec.Keeps(f.margin[i])}
+	for i := range points {
+		p := &points[i]
+		p.U, p.J, p.Margin, p.Feasible = row(b.Projected, i, np)[:nu:nu], row(r.totals, i, m), b.Margin[i], r.spec.Keeps(b.Margin[i])
 		if len(r.executed) > 0 {
-			p.plan = row(r.executed, i, front.LookAhead*len(u))
+			p.plan = row(r.executed, i, decisions*nu)
 		}
-		front.Points = append(front.Points, p)
 	}
 	return nil
 }
@@ -326,15 +345,15 @@ func (f *Front) bisect(pairs [][2]int, bounds []float64, most int) (middles [][]
 		}
 		return largest
 	}
-	gaps := make(map[[2]int]float64, len(pairs))
-	for _, pair := range pairs {
-		gaps[pair] = gap(pair)
+	gaps, order := make([]float64, len(pairs)), make([]int, len(pairs))
+	for i, pair := range pairs {
+		gaps[i], order[i] = gap(pair), i
 	}
+	slices.SortFunc(order, func(a, b int) int { return cmp.Or(cmp.Compare(gaps[b], gaps[a]), a-b) })
 	next = slices.Clone(pairs)
-	slices.SortStableFunc(next, func(a, b [2]int) int { return cmp.Compare(gaps[b], gaps[a]) })
-	for i := range min(most, len(next)) {
-		pair, w := next[i], make([]float64, len(f.Ideal))
-		if gaps[pair] == 0 {
+	for _, i := range order[:min(most, len(order))] {
+		pair, w := pairs[i], make([]float64, len(f.Ideal))
+		if gaps[i] == 0 {
 			break
 		}
 		for j := range w {
@@ -357,17 +376,28 @@ func (f *Front) compare(objectives int) {
 		}
 	}
 	slices.SortStableFunc(order, func(a, b int) int { return slices.Compare(f.Points[a].J, f.Points[b].J) })
-	var nondominated []int
-	for _, i := range order { // what dominates a point stands before it
-		p, rivals := &f.Points[i], nondominated
-		if objectives == 2 { // the last has the least of the second
+	var nondominated, stairs []int // stairs: those of three objectives that no other is below in the second and third, by the second
+	for _, i := range order {      // what dominates a point stands before it
+		p, rivals, step := &f.Points[i], nondominated, 0
+		switch objectives {
+		case 2: // the last has the least of the second
 			rivals = rivals[max(0, len(rivals)-1):]
+		case 3: // of those with no more of the second the last has the least of the third
+			step = sort.Search(len(stairs), func(k int) bool { return f.Points[stairs[k]].J[1] > p.J[1] })
+			rivals = stairs[max(0, step-1):step]
 		}
 		p.Dominated = slices.ContainsFunc(rivals, func(k int) bool { return dominates(f.Points[k].J, p.J) })
 		if p.Dominated {
 			continue
 		}
 		nondominated = append(nondominated, i)
+		if objectives == 3 {
+			end := step
+			for end < len(stairs) && f.Points[stairs[end]].J[2] >= p.J[2] {
+				end++
+			}
+			stairs = slices.Replace(stairs, step, end, i)
+		}
 		for j, v := range p.J {
 			f.Ideal[j], f.Nadir[j] = min(f.Ideal[j], v), max(f.Nadir[j], v)
 		}

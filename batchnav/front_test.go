@@ -14,16 +14,16 @@ import (
 	"github.com/gpc-engine/gpc/internal/testing/testdomain"
 )
 
-func fronts(t testing.TB, p domain.Problem, points int) *batchnav.Fronts {
+func fronts(t testing.TB, p domain.Problem) *batchnav.Fronts {
 	t.Helper()
-	return require.Get(batchnav.NewFronts(ref.New(), testdomain.Map(testdomain.NewCart(20), 13, false), p, batchnav.Options{}, points))(t)
+	return require.Get(batchnav.NewFronts(ref.New(), testdomain.Map(testdomain.NewCart(20), 13, false), p, batchnav.Options{}))(t)
 }
 
 // A point is the decision of a single loop under its weights, to the bit, and an independent roll-out's cost and margin.
 func TestAFrontIsOfSingleDecisions(t *testing.T) {
 	cart := testdomain.NewCart(20)
 	s, c := []float64{0.4, -0.3}, []float64{0}
-	f := require.Get(fronts(t, cart, 21).Front(t.Context(), batchnav.Observation{S: s, C: c}, batchnav.FrontOptions{Points: 21, LookAhead: 6, Threads: 2}))(t)
+	f := require.Get(fronts(t, cart).Front(t.Context(), batchnav.Observation{S: s, C: c}, batchnav.FrontOptions{Points: 21, LookAhead: 6, Threads: 2}))(t)
 	if len(f.Points) != 21 || f.LookAhead != 6 {
 		t.Fatalf("%d points, %d decisions", len(f.Points), f.LookAhead)
 	}
@@ -44,7 +44,7 @@ func TestAFrontIsOfSingleDecisions(t *testing.T) {
 // Every dominated point is one by its definition, no other is, and the knee and the point within bounds are the best of the others.
 func TestAFrontKnowsWhatIsDominated(t *testing.T) {
 	cart := testdomain.NewCart(20)
-	f := require.Get(fronts(t, cart, 60).Front(t.Context(), batchnav.Observation{S: []float64{0.7, 0.5}, C: []float64{0}}, batchnav.FrontOptions{Points: 60}))(t)
+	f := require.Get(fronts(t, cart).Front(t.Context(), batchnav.Observation{S: []float64{0.7, 0.5}, C: []float64{0}}, batchnav.FrontOptions{Points: 60}))(t)
 	sum := func(p batchnav.FrontPoint) (sum float64) {
 		for j, v := range p.J {
 			sum += (v - f.Ideal[j]) / (f.Nadir[j] - f.Ideal[j])
@@ -78,10 +78,10 @@ func TestAFrontKnowsWhatIsDominated(t *testing.T) {
 }
 
 func TestFrontsThatCannotBe(t *testing.T) {
-	f := fronts(t, testdomain.NewCart(20), 8)
+	f := fronts(t, testdomain.NewCart(20))
 	obs := batchnav.Observation{S: []float64{0, 0}, C: []float64{0}}
 	for says, opt := range map[string]batchnav.FrontOptions{
-		"9 points, want 2 to the 8": {Points: 9}, "1 points": {Points: 1}, "9 weightings": {Weights: dataset.Lattice(2, 9)}, "look-ahead -1": {LookAhead: -1},
+		"16385 points, want 2 to 16384": {Points: 16385}, "1 points": {Points: 1}, "16386 points": {Weights: dataset.Lattice(2, 16386)}, "look-ahead -1": {LookAhead: -1},
 		"point 1: the observation has a wrong preference": {Weights: [][]float64{{1, 0}, {1, 1}}},
 	} {
 		if _, err := f.Front(t.Context(), obs, opt); err == nil || !strings.Contains(err.Error(), says) {
@@ -98,7 +98,7 @@ func TestNoPolishOfAFront(t *testing.T) {
 	p := testdomain.NewCart(20)
 	obs := batchnav.Observation{S: []float64{0.4, -0.3}, C: []float64{0}}
 	opt := batchnav.FrontOptions{Weights: dataset.Lattice(2, 11), Polish: 5}
-	if _, err := fronts(t, p, 11).Front(t.Context(), obs, opt); err == nil || !strings.Contains(err.Error(), "no polish") {
+	if _, err := fronts(t, p).Front(t.Context(), obs, opt); err == nil || !strings.Contains(err.Error(), "no polish") {
 		t.Errorf("of a problem without a polish: %v", err)
 	}
 }

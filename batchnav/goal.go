@@ -77,13 +77,12 @@ func (a *Batch) reach(l *loop, obs *Observation) error {
 		return nil
 	}
 	if a.fronts == nil {
-		copied := *a.loaded
 		var err error
-		if a.fronts, err = newFronts(&copied, goalPoints); err != nil {
+		if a.fronts, err = newFronts(a.loaded); err != nil {
 			return err
 		}
 	}
-	start, opt := Observation{S: obs.S, C: obs.C}, FrontOptions{Points: goalPoints}
+	start, opt := Observation{S: obs.S, C: obs.C}, FrontOptions{Points: goalPoints, Threads: a.backend.Describe().Threads}
 	first := goal.First
 	if len(goal.Bounds)+len(first) == m && len(first) > 0 { // the last of all need not be bounded
 		first = first[:len(first)-1]

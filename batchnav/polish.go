@@ -2,7 +2,6 @@ package batchnav
 
 import (
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/gpc-engine/gpc/domain"
@@ -75,21 +74,9 @@ func (p *polish) adopt(s, c []float64, pref domain.Preference, best *crossentrop
 	return true
 }
 
-// scorePlan scores a plan action by action, as ScorePlans does the roll-out of a policy.
+// scorePlan scores a plan.
 func (p *polish) scorePlan(s, c []float64, pref domain.Preference, plan []float64) (cost, margin float64) {
-	nu := p.first.Cols
-	b := domain.PlanBatch{
-		S: s, C: c, Preference: pref, Steps: len(plan) / nu, NoProjection: p.noProjection,
-		Projected: p.projected[:nu], Cost: p.cost[:1], Margin: p.margin[:1],
-	}
-	b.Cost[0], b.Margin[0] = 0, math.Inf(1)
-	copy(p.s, s)
-	copy(p.c, c)
-	for h := range b.Steps {
-		copy(p.u[:nu], plan[h*nu:])
-		p.step(&b, h, 0, 1, &p.scratch[0])
-		p.s, p.nextS = p.nextS, p.s
-		p.c, p.nextC = p.nextC, p.c
-	}
+	b := domain.PlanBatch{S: s, C: c, Preference: pref, NoProjection: p.noProjection, Projected: p.projected[:p.first.Cols], Cost: p.cost[:1], Margin: p.margin[:1]}
+	p.replay(&b, plan)
 	return b.Cost[0], b.Margin[0]
 }

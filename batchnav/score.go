@@ -40,7 +40,7 @@ type rollouts struct {
 	executed []float64
 	// preferences of the rows, where they are not all the batch's.
 	preferences []domain.Preference
-	totals      []float64 // each objective summed over a roll-out, [n][objectives]; nil: nobody asks
+	totals      []float64 // each objective summed over a roll-out, [n][objectives], in place of the costs; nil: nobody asks
 	// What is scored and at which action, for advanceRows: one closure for all steps of
 	// all roll-outs, as one for each would be allocated.
 	batch       domain.PlanBatch
@@ -88,7 +88,7 @@ func (r *rollouts) grow(n, threads int) {
 	r.c, r.nextC = make([]float64, n*nc), make([]float64, n*nc)
 	r.u, r.survived = make([]float64, n*np), make([]int, n)
 	r.sigma, r.objective = make([]float64, n*m), make([]float64, n*m)
-	if spec.Plan == 1 {
+	if r.model != nil {
 		r.input, r.state, r.ctx = tensor.New(n, spec.ObservationSize()), tensor.New(n, ns), tensor.New(n, nc)
 		r.z, r.plan = tensor.New(n, r.model.Latent()), tensor.New(n, np)
 	}
@@ -126,6 +126,20 @@ func (r *rollouts) ScorePlans(ctx context.Context, b domain.PlanBatch) error {
 		}
 	}
 	return nil
+}
+
+// replay scores one plan action by action, as ScorePlans does the roll-out of a policy. Without a map it can do no more.
+func (r *rollouts) replay(b *domain.PlanBatch, plan []float64) {
+	nu := r.spec.ActionSize()
+	b.Steps, b.Cost[0], b.Margin[0] = len(plan)/nu, 0, math.Inf(1)
+	copy(r.s, b.S)
+	copy(r.c, b.C)
+	for h := range b.Steps {
+		copy(r.action(r.u, h, 0), plan[h*nu:])
+		r.step(b, h, 0, 1, &r.scratch[0])
+		r.s, r.nextS = r.nextS, r.s
+		r.c, r.nextC = r.nextC, r.c
+	}
 }
 
 // step executes action h of the plans from until to.
@@ -196,7 +210,7 @@ func (r *rollouts) settle(b *domain.PlanBatch, h, i int, t *scratch) {
 	if len(r.executed) > 0 {
 		copy(r.executed[(i*b.Steps+h)*len(u):], u)
 	}
-	if !r.unpriced {
+	if !r.unpriced && r.totals == nil {
 		r.rates(r.preference(b, i), s, u, c, t.delta, row(r.sigma, i, len(t.delta)))
 	}
 }
@@ -260,14 +274,14 @@ func (r *rollouts) advance(b *domain.PlanBatch, h, i int, t *scratch) {
 
 // count adds what action h of plan i costs, and its margins.
 func (r *rollouts) count(b *domain.PlanBatch, h, i int, J, margins []float64) {
-	if !r.unpriced {
+	switch {
+	case r.totals != nil:
+		for k, v := range J {
+			r.totals[i*len(J)+k] += v
+		}
+	case !r.unpriced:
 		for k, w := range row(r.sigma, i, len(J)) {
 			b.Cost[i] += w * J[k]
-		}
-		if r.totals != nil {
-			for k, v := range J {
-				r.totals[i*len(J)+k] += v
-			}
 		}
 	}
 	b.Margin[i] = math.Min(b.Margin[i], domain.Smallest(margins))
@@ -293,10 +307,10 @@ func (r *rollouts) arrive(b *domain.PlanBatch, h, i int, t *scratch) {
 		b.Margin[i] = math.Inf(-1)
 		r.survived[i] = min(r.survived[i], h)
 	}
-	if last && r.terminalCost != nil && !r.unpriced {
+	if last && r.terminalCost != nil && !r.unpriced && r.totals == nil {
 		b.Cost[i] += r.terminalCost(nextS, nextC, r.preference(b, i))
 	}
-	if r.spec.Plan == 1 && !last {
+	if r.spec.Plan == 1 && !last && r.model != nil {
 		r.observe(nextS, nextC, r.preference(b, i), t.slot, r.input.Row(i), r.state.Row(i), r.ctx.Row(i), nil)
 	}
 }

@@ -58,10 +58,11 @@ every limit, or none is within the bounds.`,
 				return err
 			}
 			spec := c.Spec()
-			if switched := len(spec.Switches) > 0; method != "" && !switched {
+			if method != "" && len(spec.Switches) == 0 {
 				return BadInputf("--method %s: case %s has no switched inputs, the points are its map's", method, spec.Name)
-			} else if switched && !cmd.Flags().Changed("points") {
-				points = searchPoints
+			}
+			if !cmd.Flags().Changed("points") {
+				points = c.FrontPoints()
 			}
 			bounds, err := objectiveBounds(spec, texts)
 			if err != nil {
@@ -90,7 +91,7 @@ every limit, or none is within the bounds.`,
 				return err
 			}
 			defer e.Close()
-			f, err := c.Fronts(e, setup, points)
+			f, err := c.Fronts(e, setup)
 			if err != nil {
 				return err
 			}
@@ -140,9 +141,6 @@ every limit, or none is within the bounds.`,
 	f.IntVar(&repeat, "repeat", 1, "decide this many times and report the time of the last: the first pays for allocation and cold caches")
 	return cmd
 }
-
-// searchPoints are the weightings of a search unless --points says otherwise: each takes a decision.
-const searchPoints = 50
 
 // objectiveBounds are those of --within, +Inf for an objective without one.
 func objectiveBounds(spec *domain.Spec, list []string) ([]float64, error) {

@@ -90,6 +90,9 @@ func (b *Backend) Describe() backend.Description {
 	}
 }
 
+// Serial implements backend.Serial.
+func (b *Backend) Serial() backend.Backend { return &Backend{pool: parallel.New(1), level: b.level} }
+
 // Close ends the worker threads. Objects made by b must not be used afterwards.
 func (b *Backend) Close() error {
 	b.pool.Close()

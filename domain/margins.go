@@ -7,10 +7,9 @@ func Smallest(margins []float64) float64 {
 	least := math.Inf(1)
 	for _, m := range margins {
 		if !(m >= least) { // as a NaN is not
-			least = m
-		}
-		if math.IsNaN(least) {
-			return least
+			if least = m; math.IsNaN(least) {
+				return least
+			}
 		}
 	}
 	return least

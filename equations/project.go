@@ -1,6 +1,7 @@
 package equations
 
 import (
+	"cmp"
 	"math"
 
 	"github.com/gpc-engine/gpc/domain"
@@ -125,28 +126,24 @@ func (p *Problem) constrain(w *work, u []float64) {
 	q := &w.program
 	nu, nm := len(u), len(w.m)
 	for k := range nm {
-		q.b[k] = -w.m[k]
-		for i, d := range q.row(k)[:nu] {
-			if p.isSwitched(i) {
-				q.row(k)[i] = 0
+		row, b, length := q.row(k), -w.m[k], 0.0
+		for i, d := range row[:nu] {
+			switch row[i] = d * p.half[i]; {
+			case p.isSwitched(i):
+				row[i] = 0
 				continue
+			case length == 0:
+				length = math.Abs(row[i])
+			default:
+				length = math.Hypot(length, row[i])
 			}
-			q.row(k)[i] = d * p.half[i]
-			q.b[k] += d * (u[i] - w.requested[i])
+			b += d * (u[i] - w.requested[i])
 		}
-		// Unit length makes violations of all limits comparable.
-		length := 0.0
-		for _, v := range q.row(k)[:nu] {
-			length = math.Hypot(length, v)
-		}
-		if length == 0 {
-			length = 1
-		}
+		length = cmp.Or(length, 1) // unit length makes violations of all limits comparable
 		for i := range nu {
-			q.row(k)[i] /= length
+			row[i] /= length
 		}
-		q.b[k] /= length
-		q.row(k)[nu] = 1 / slackWeight
+		q.b[k], row[nu] = b/length, 1/slackWeight
 	}
 	for i, a := range p.spec.Action {
 		for side := range 2 {

@@ -536,7 +536,7 @@ FRONTS ?= cartpole cartpole-track cstr chain9 quadrotor quadrotor-3d hvac chain2
 record-fronts: bin/record build
 	$(RECORD) --out $(RESULTS)/fronts.json python3 lab/scripts/fronts.py $(FRONTS)
 
-## record-morl: CAPQL, PGMORL and GPI-LS of morl-baselines beside the maps' decisions under every weighting, from PyPI by hash into build/morl (5 GB; Linux on x86-64, Python 3.11, libgmp-dev and a C compiler), into RESULTS/morl.json; days, and the same command continues with what is not in out/morl (MORL_FLAGS="--steps 20000 --seeds 1")
+## record-morl: CAPQL, PGMORL and GPI-LS of morl-baselines beside the maps' decisions under every weighting, from PyPI by hash into build/morl (5 GB; Linux on x86-64, Python 3.11, libgmp-dev and a C compiler), into RESULTS/morl.json; days, or with MORL_FLAGS="--minutes 3" an hour of CPU time; the same command continues with what is not in out/morl
 .PHONY: record-morl morl-requirements
 MORL ?= cartpole hvac
 MORL_FLAGS ?=

@@ -67,7 +67,7 @@ func TestAnExactFrontIsServed(t *testing.T) {
 	for _, method := range []string{"direct", "nmpc"} {
 		s, _ := heldServer(t, method, nil)
 		a := require.Get(s.ExactFront(t.Context(), position, 12, batchnav.FrontOptions{}))(t)
-		if len(a.Exact.Points) != 12 || a.Exact.Incomplete || (a.Same == nil) != (method == "nmpc") || (a.Front == nil) != (method == "nmpc") {
+		if len(a.Exact.Points) != 12 || a.Exact.Incomplete || (a.Same == nil) != (method == "nmpc") || a.Front != nil {
 			t.Fatalf("%s: %d points, incomplete %v", method, len(a.Exact.Points), a.Exact.Incomplete)
 		}
 		if a.Same == nil {
@@ -129,7 +129,7 @@ func TestAnExactFrontEndsInTime(t *testing.T) {
 	s, _ := heldServer(t, "direct", held)
 	go func() {
 		<-held.arrived
-		time.Sleep(20 * time.Millisecond)
+		time.Sleep(200 * time.Millisecond)
 		held.open()
 	}()
 	a := require.Get(s.ExactFront(t.Context(), position, 50, batchnav.FrontOptions{TimeLimit: 10 * time.Millisecond}))(t)

@@ -73,7 +73,7 @@ func (m *metrics) countAnswer(j *job) {
 		m.refinement.observe(latency)
 		m.refined[index(r.Late)].Add(1)
 	}
-	if j.answer.Front != nil {
+	if j.answer.Front != nil || j.answer.Exact != nil {
 		m.refinement.observe(latency)
 		m.refined[2].Add(1)
 	}

@@ -71,14 +71,19 @@ func (s *Server) frontable(j *job) error {
 	switch {
 	case d.Delay.Periods > 0:
 		return jsonin.Errorf("op", "case %s has a delay: a front does not count the actions under way", s.spec.Name)
-	case j.exact == 0 && o.TimeLimit > 0:
+	case !s.solved(j) && o.TimeLimit > 0:
 		return jsonin.Errorf("deadline_ms", "a map's front has no deadline: state one with exact")
-	case j.exact == 0 && s.mapless():
+	case !s.solved(j) && s.mapless():
 		return jsonin.Errorf("op", "method %s of case %s has no map of the case's own problem, which a front needs", s.health.Method, s.spec.Name)
+	case s.solved(j) && j.background:
+		return jsonin.Errorf("op", "the points of a front of case %s are searched, which takes seconds", s.spec.Name)
 	}
-	o.Points, o.Threads = cmp.Or(o.Points, batchnav.DefaultPoints), s.opt.Threads
+	o.Points, o.Threads = cmp.Or(o.Points, s.controlCase.FrontPoints()), s.opt.Threads
 	return nil
 }
+
+// solved reports whether the points of a front are solved or searched one after another.
+func (s *Server) solved(j *job) bool { return j.exact > 0 || len(s.spec.Switches) > 0 }
 
 // mapless reports whether the method has no map of the case's own problem.
 func (s *Server) mapless() bool {
@@ -87,70 +92,68 @@ func (s *Server) mapless() bool {
 
 // answerFront answers a front.
 func (s *Server) answerFront(j *job) {
-	if j.exact > 0 {
-		s.answerExactFront(j)
+	if s.solved(j) {
+		s.answerSolvedFront(j)
 		return
 	}
 	s.exclusive(j, func() (a Answer, err error) {
-		a.Front, err = s.front(j)
+		a.Front, err = s.front(context.Background(), &s.fronts, j)
 		return a, err
 	})
 }
 
-// front is the map's. refine is locked.
-func (s *Server) front(j *job) (_ *batchnav.Front, err error) {
-	if points := max(j.front.Points, len(j.front.Weights)); points > s.frontPoints {
-		if s.fronts, err = s.controlCase.Fronts(s.engine, s.opt.Setup, points); err != nil {
+// front is the map's, or that of switched inputs, by fronts that are made once.
+func (s *Server) front(ctx context.Context, fronts **batchnav.Fronts, j *job) (_ *batchnav.Front, err error) {
+	if *fronts == nil {
+		if *fronts, err = s.controlCase.Fronts(s.engine, s.opt.Setup); err != nil {
 			return nil, err
 		}
-		s.frontPoints = points
 	}
-	return s.fronts.Front(context.Background(), batchnav.Observation{S: j.request.S, C: j.request.C}, j.front)
+	return (*fronts).Front(ctx, batchnav.Observation{S: j.request.S, C: j.request.C}, j.front)
 }
 
-// answerExactFront answers a front of the exact solver and the map's of the same weightings. Only one is solved at a time. It has one thread, and
-// holds up no decision, refinement or front of a map. It ends once the request has another answer.
-func (s *Server) answerExactFront(j *job) {
+// answerSolvedFront answers a front of the exact solver and the map's of the same weightings, or one of switched inputs. Only one is solved at a
+// time. It has one thread, and holds up no decision, refinement or front of a map. It ends once the request has another answer.
+func (s *Server) answerSolvedFront(j *job) {
 	if !s.exact.TryLock() {
 		s.fail(j, ErrBusy)
 		return
 	}
 	defer s.exact.Unlock()
-	a := Answer{Op: j.op.String(), Session: j.session}
-	weights := dataset.Proper(s.spec.ObjectiveSize(), j.exact)
-	err := s.guarded(func() (err error) {
-		s.refine.Lock()
-		defer s.refine.Unlock()
-		if s.mapless() {
-			return nil
-		}
-		if a.Front, err = s.front(j); err != nil {
-			return err
-		}
-		j.front.Weights, j.front.Plans = weights, true
-		a.Same, err = s.front(j)
-		return err
-	})
 	run, end := context.WithCancel(context.Background())
 	go func() {
 		<-j.ready
 		end()
 	}()
-	exact := func() (err error) {
-		j.front.Weights, j.front.TimeLimit = weights, max(1, min(cmp.Or(j.front.TimeLimit, MaxExactTime), MaxExactTime)-time.Since(j.start))
-		a.Exact, err = s.controlCase.ExactFront(run, batchnav.Observation{S: j.request.S, C: j.request.C}, j.front, a.Same)
-		if err == nil && a.Same != nil {
-			ratio := gpc.HypervolumeRatio(a.Same, a.Exact)
-			a.HypervolumeRatio = &ratio
-		}
-		return err
-	}
-	if err == nil {
-		err = s.guarded(exact)
-	}
-	if err != nil {
+	a := Answer{Op: j.op.String(), Session: j.session}
+	if err := s.guarded(func() error { return s.solveFront(run, j, &a) }); err != nil {
 		s.fail(j, err)
 		return
 	}
 	s.finish(j, a, nil, counted(j, &s.decisions)...)
+}
+
+// solveFront solves a front. exact is locked.
+func (s *Server) solveFront(ctx context.Context, j *job, a *Answer) (err error) {
+	o := &j.front
+	limit := min(cmp.Or(o.TimeLimit, MaxExactTime), MaxExactTime)
+	if j.exact == 0 {
+		o.TimeLimit = limit
+		a.Front, err = s.front(ctx, &s.exactFronts, j)
+		return err
+	}
+	o.Weights, o.TimeLimit = dataset.Proper(s.spec.ObjectiveSize(), j.exact), 0
+	if !s.mapless() {
+		o.Plans = true
+		a.Same, err = s.front(ctx, &s.exactFronts, j)
+	}
+	if err == nil {
+		o.TimeLimit = max(1, limit-time.Since(j.start))
+		a.Exact, err = s.controlCase.ExactFront(ctx, batchnav.Observation{S: j.request.S, C: j.request.C}, *o, a.Same)
+	}
+	if err == nil && a.Same != nil {
+		ratio := gpc.HypervolumeRatio(a.Same, a.Exact)
+		a.HypervolumeRatio = &ratio
+	}
+	return err
 }

@@ -119,9 +119,9 @@ type Server struct {
 	refine      sync.Mutex // of the refiner and the fronts
 	exact       sync.Mutex // of the exact front that is solved
 	refiner     *gpc.Refiner
-	fronts      *batchnav.Fronts // of frontPoints; nil before the first
-	frontPoints int
-	reaches     error // why the method reaches no goals; nil: it does
+	fronts      *batchnav.Fronts // nil before the first
+	exactFronts *batchnav.Fronts // beside exact fronts, and of switched inputs; exact is locked
+	reaches     error            // why the method reaches no goals; nil: it does
 	decider     decider
 	sessions    map[string]*session // the dispatcher's alone
 	open        atomic.Int64        // sessions

@@ -24,7 +24,7 @@ func TestAFrontIsDenserWhereItBends(t *testing.T) {
 	c := require.Get(catalogue.Find("cartpole"))(t)
 	e := require.Get(gpc.OpenEngine(engine.Options{Backend: "cpu", Threads: 1}))(t)
 	defer e.Close()
-	f := require.Get(c.Fronts(e, require.Get(c.Setup("direct", ""))(t), points))(t)
+	f := require.Get(c.Fronts(e, require.Get(c.Setup("direct", ""))(t)))(t)
 	for episode := range 4 {
 		obs := require.Get(c.Observe(9001, episode, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}}))(t)
 		widest := func(opt batchnav.FrontOptions) (widest float64) {
@@ -57,7 +57,7 @@ func TestLoopsReachGoals(t *testing.T) {
 	e := require.Get(gpc.OpenEngine(engine.Options{Backend: "cpu", Threads: 1}))(t)
 	defer e.Close()
 	setup := require.Get(c.Setup("direct", ""))(t)
-	f := require.Get(c.Fronts(e, setup, 200))(t)
+	f := require.Get(c.Fronts(e, setup))(t)
 	k := require.Get(require.Get(c.Resolve(setup))(t).Controller(e))(t)
 	drive := func(obs batchnav.Observation, pref domain.Preference) (sums [2]float64) {
 		require.OK(t, k.Reset(nil))
@@ -140,7 +140,7 @@ func TestTheExactFrontIsBelow(t *testing.T) {
 	for _, p := range exact.Points {
 		opt.Weights = append(opt.Weights, p.W)
 	}
-	own := require.Get(require.Get(c.Fronts(e, require.Get(c.Setup("direct", ""))(t), 20))(t).Front(t.Context(), obs, opt))(t)
+	own := require.Get(require.Get(c.Fronts(e, require.Get(c.Setup("direct", ""))(t)))(t).Front(t.Context(), obs, opt))(t)
 	if _, err := c.ExactFront(t.Context(), obs, batchnav.FrontOptions{Points: 19}, own); err == nil || !strings.Contains(err.Error(), "want 19 of 40") {
 		t.Errorf("a known front of other weightings: %v", err)
 	}
@@ -177,7 +177,7 @@ func TestAPolishedFrontIsBetter(t *testing.T) {
 	e := require.Get(gpc.OpenEngine(engine.Options{Backend: "cpu", Threads: 1}))(t)
 	defer e.Close()
 	c := require.Get(catalogue.Find("cstr"))(t)
-	f := require.Get(c.Fronts(e, require.Get(c.Setup("direct", ""))(t), 12))(t)
+	f := require.Get(c.Fronts(e, require.Get(c.Setup("direct", ""))(t)))(t)
 	obs := require.Get(c.Observe(4711, 1, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}}))(t)
 	front := func(polish, threads int) *batchnav.Front {
 		return require.Get(f.Front(t.Context(), obs, batchnav.FrontOptions{Weights: dataset.Proper(2, 12), Polish: polish, Threads: threads}))(t)
@@ -197,5 +197,32 @@ func TestAPolishedFrontIsBetter(t *testing.T) {
 	exact := require.Get(c.ExactFront(t.Context(), obs, batchnav.FrontOptions{Weights: dataset.Proper(2, 12)}, nil))(t)
 	if without, with := gpc.HypervolumeRatio(plain, exact), gpc.HypervolumeRatio(polished, exact); !(without < 0.9 && with > 0.98) {
 		t.Errorf("%v of the exact front's hypervolume without polish, %v with", without, with)
+	}
+}
+
+// Where a pole can only just be caught the map loses it under many weightings, and says so. Polished, every point keeps it. An exact point that lets it
+// fall is none that keeps the limits.
+func TestAPoleThatCanOnlyJustBeCaught(t *testing.T) {
+	catalogue := gpc.Catalogue{Cases: require.Get(Cases())(t), Models: models.Bundled}
+	e := require.Get(gpc.OpenEngine(engine.Options{Backend: "cpu", Threads: 1}))(t)
+	defer e.Close()
+	c := require.Get(catalogue.Find("cartpole-track"))(t)
+	f := require.Get(c.Fronts(e, require.Get(c.Setup("direct", ""))(t)))(t)
+	obs := require.Get(c.Observe(2029, 58, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}}))(t)
+	feasible := func(front *batchnav.Front) (n int) {
+		for _, p := range front.Points {
+			if p.Feasible {
+				n++
+			}
+		}
+		return n
+	}
+	opt := batchnav.FrontOptions{Weights: dataset.Proper(2, 10)}
+	exact := require.Get(c.ExactFront(t.Context(), obs, opt, nil))(t)
+	plain := require.Get(f.Front(t.Context(), obs, opt))(t)
+	opt.Polish = 10
+	polished := require.Get(f.Front(t.Context(), obs, opt))(t)
+	if feasible(plain) > 6 || feasible(polished) != 10 || exact.Points[0].J[0] > 100 == exact.Points[0].Feasible {
+		t.Errorf("%d and polished %d of 10 keep the limits, the first exact one has %+v", feasible(plain), feasible(polished), exact.Points[0])
 	}
 }

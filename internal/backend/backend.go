@@ -50,6 +50,12 @@ type Backend interface {
 	Close() error
 }
 
+// Serial is implemented by a backend of which several threads may have one each.
+type Serial interface {
+	// Serial is the backend on the caller's thread. Its results are the same to the bit, its objects share nothing, and it is not closed.
+	Serial() Backend
+}
+
 // Description says what a backend is, for doctor, bench and traces.
 type Description struct {
 	Name    string // "cpu", "ref", "cuda"

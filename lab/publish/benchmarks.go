@@ -312,6 +312,11 @@ var (
 		{"system", "`{0}`"}, {"goal", "{1}"}, {"states", "{states %.0f}"}, {"unsafe", "{unsafe %.0f}"}, {"bound kept", "{kept %.0f}"}, {"beyond, % of the front's range", "{beyond_% %.2g}"},
 		{"most", "{beyond_most_% %.2g}"}, {"the other objective above the exact front, %", "{above_% %.2g}"}, {"median", "{above_median_% %.2g}"},
 	}}
+	// morl are methods of morl-baselines beside the maps, lab/peers/morl/compare.py.
+	morl = benchmarkTable{"BenchmarkMORL", true, report.Columns{
+		{"system", "`{0}`"}, {"method", "`{1}`"}, {"seeds", "{seeds %.0f}"}, {"decisions of a training", "{steps %.0f}"}, {"its CPU time, s", "{training_s %.0f}"},
+		{"hypervolume / the exact front's, mean", "{hypervolume %.4f}"}, {"worst seed", "{hypervolume_worst %.4f}"}, {"unsafe loops, %", "{unsafe_% %.2g}"}, {"a decision, p50, µs", "{decision_us %.3g}"},
+	}}
 	// pythonSystems are systems written in Python, compiled and driven here and in C, examples/python.
 	pythonSystems = benchmarkTable{"BenchmarkPythonSystem", true, report.Columns{
 		{"system", "`{0}`"}, {"method", "`{1}`"}, {"compiled in, s", "{compile_s %.0f}"}, {"unsafe", "{unsafe %.0f}/{episodes %.0f}"},

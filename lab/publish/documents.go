@@ -70,6 +70,7 @@ var documents = []document{
 	{"docs/results/robots.md", "crowds", swarm.text},
 	{"docs/explain/front.md", "fronts", fronts.text},
 	{"docs/explain/front.md", "goals", goals.text},
+	{"docs/explain/front.md", "learners of several objectives", morl.text},
 	{waysPage, "several ways round", devices.waysRound},
 	{"docs/results/conditions.md", "conditions", func(d devices) string { return d.conditions() + d.conditionsBroken() }},
 	{"docs/results/torture.md", "torture", devices.torture},

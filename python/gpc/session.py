@@ -424,7 +424,8 @@ class Session(Object):
         """The decisions of a moment under all weightings of the objectives, each with the roll-out that follows it.
 
         weights [n, M] are those asked for, None for at most so many points (1000): a lattice, denser where it bends. With exact they are
-        solved without the map, 50 of an even lattice. With switched inputs the points are plans of the session's method. The answer has the keys of
+        solved without the map, 50 of an even lattice. With switched inputs the points are 50 plans of the session's method, the exact ones those
+        of the reference, which takes long. The answer has the keys of
         `gpc front --json` (docs/reference/json.md), and its points as arrays: weights w [n, M], first actions u [n, n_u],
         sums of the objectives j [n, M], smallest margins, feasible and dominated [n].
         """
@@ -434,10 +435,9 @@ class Session(Object):
         rows = None if weights is None else np.asarray(weights, np.float64)
         if rows is not None and (rows.ndim != 2 or rows.shape[1] != len(spec.objectives)):
             raise InputError(f"weights have shape {rows.shape}, want (n, {len(spec.objectives)})")
-        points = (50 if exact or spec.switches else 1000) if points is None else points
-        if points < 1:
+        if points is not None and points < 1:
             raise InputError(f"{points} points, want 1 or more")
-        options = {"exact": exact, "points": points, "weights": None if rows is None else rows.tolist(), "look_ahead": look_ahead, "remaining": remaining}
+        options = {"exact": exact, "points": points or 0, "weights": None if rows is None else rows.tolist(), "look_ahead": look_ahead, "remaining": remaining}
         return Front(ask(lib.gpc_front, self.handle, text(options), address(s), s.size, address(c), c.size, long=True))
 
     def evaluate(

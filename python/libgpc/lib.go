@@ -276,12 +276,10 @@ type session struct {
 	engine     *gpc.Engine
 	users      atomic.Int32 // it and what was made of it
 	notices    notices
-	mu         sync.Mutex   // of what follows
-	refiner    *gpc.Refiner // nil: none yet, as operations
-	// fronts of at most frontPoints points each; nil: none yet.
-	fronts      *batchnav.Fronts
-	frontPoints int
-	operations  *batchnav.Latents
+	mu         sync.Mutex       // of what follows
+	refiner    *gpc.Refiner     // nil: none yet, as operations
+	fronts     *batchnav.Fronts // nil: none yet
+	operations *batchnav.Latents
 }
 
 // notices are what engines had to say.

@@ -286,12 +286,12 @@ func gpc_front(h C.uintptr_t, opt *C.char, state *C.double, states C.int64_t, ct
 		if o.Exact {
 			f, err = s.staged.ExactFront(run, in.At(spec, 0), request, nil)
 		} else {
-			if n := max(len(o.Weights), o.Points); s.fronts == nil || n > s.frontPoints {
-				if s.fronts, err = s.staged.Fronts(s.engine, s.setup, n); err != nil {
+			if s.fronts == nil {
+				if s.fronts, err = s.staged.Fronts(s.engine, s.setup); err != nil {
 					return err
 				}
-				s.frontPoints = n
 			}
+			request.Points = cmp.Or(o.Points, s.staged.FrontPoints())
 			f, err = s.fronts.Front(run, in.At(spec, 0), request)
 		}
 		if err != nil && run.Err() == nil { // what Front refuses is asked for

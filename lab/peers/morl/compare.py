@@ -1,8 +1,9 @@
-"""Trains the methods of morl-baselines beside our fronts: `python lab/peers/morl/compare.py [--steps 100000] CASE …` prints a JSON array.
+"""Trains the methods of morl-baselines beside our fronts: `python lab/peers/morl/compare.py [--steps 100000 | --minutes 3] CASE …` prints a JSON array.
 
 CAPQL, PGMORL and GPI-LS (continuous) have their defaults and the environment gpc/mo-CASE-v0, whose reward is minus the objectives. CAPQL and GPI-LS
 have --steps decisions for each of --seeds, PGMORL --onpolicy times as many: its defaults are five million. Fewer are less of its two phases in the
-same proportion. Each then drives the plant from the starts of the same test episodes under each weighting of a lattice, as `direct` does with our map.
+same proportion. With --minutes each training has so much CPU time instead. It ends in the middle of an episode, and PGMORL's phases are laid out by the time of
+one iteration. Each then drives the plant from the starts of the same test episodes under each weighting of a lattice, as `direct` does with our map.
 CAPQL and GPI-LS take the weighting; of PGMORL's archive the policy decides whose own evaluation is best under it. All act by the mean of their policy.
 
 Hypervolume is that of the loops that keep every limit to the end, as a share of the exact front's of the same weightings, in its box; no such loop has
@@ -30,6 +31,7 @@ import torch
 
 import gpc
 import gpc.envs
+import gpc.envs.gym
 from morl_baselines.multi_policy.capql.capql import CAPQL
 from morl_baselines.multi_policy.gpi_pd.gpi_pd_continuous_action import GPILSContinuousAction
 from morl_baselines.multi_policy.pgmorl.pgmorl import PGMORL, make_env
@@ -37,28 +39,59 @@ from morl_baselines.multi_policy.pgmorl.pgmorl import PGMORL, make_env
 METHODS = ["capql", "gpi-ls", "pgmorl"]
 # PGMORL's defaults: decisions of all policies in one iteration, and iterations of its phases.
 ITERATION, WARMUP, EVOLUTION = 2048 * 4 * 6, 80, 20
+MOST = 10**9  # decisions of a training that its time ends
 
 
-def train(case: str, method: str, steps: int, seed: int):
+class Spent(Exception):
+    """The CPU time of a training is spent."""
+
+
+class Limited(gpc.envs.gym.Env):
+    """An environment that ends its training when the time is spent."""
+
+    until, decisions = float("inf"), 0
+
+    def step(self, action):
+        Limited.decisions += 1
+        if time.process_time() > Limited.until:
+            raise Spent
+        return super().step(action)
+
+
+def train(case: str, method: str, steps: int, seconds: float, seed: int):
     """A policy, a function of an observation and weights, and how many decisions it was trained by."""
     name = f"gpc/mo-{case}-v0"
     if name not in gymnasium.registry:
-        gymnasium.register(name, entry_point="gpc.envs.gym:Env", disable_env_checker=True, kwargs={"case": case, "mo": True})
+        gymnasium.register(name, entry_point=Limited, disable_env_checker=True, kwargs={"case": case, "mo": True})
     random.seed(seed), np.random.seed(seed), torch.manual_seed(seed)
+    start = time.process_time()
+    Limited.until = start + seconds
     env, test = mo_gymnasium.make(name, seed=seed), mo_gymnasium.make(name, seed=10_000 + seed)
     worst = -100 * np.ones(env.unwrapped.reward_dim)  # the reference of what is logged alone
     if method == "capql":
         agent = CAPQL(env, seed=seed, log=False, device="cpu")
-        agent.train(steps, test, worst)
+        with contextlib.suppress(Spent):
+            agent.train(steps, test, worst)
         return agent.eval, agent.global_step
     if method == "gpi-ls":
         agent = GPILSContinuousAction(env, seed=seed, log=False, device="cpu")
-        agent.train(steps, test, worst, timesteps_per_iter=min(10_000, steps), checkpoints=False)
+        with contextlib.suppress(Spent):
+            agent.train(steps, test, worst, timesteps_per_iter=min(10_000, steps), checkpoints=False)
         return agent.eval, agent.global_step
-    iterations = max(2, min(WARMUP + EVOLUTION, steps // ITERATION))
-    evolution = max(1, iterations * EVOLUTION // (WARMUP + EVOLUTION))
-    agent = PGMORL(name, origin=-worst, warmup_iterations=iterations - evolution, evolutionary_iterations=evolution, seed=seed, log=False, device="cpu")
-    agent.train(steps, make_env(name, 10_000 + seed, 1, "", 0.995)(), worst)
+    def run(iterations: int) -> PGMORL:
+        evolution = max(1, iterations * EVOLUTION // (WARMUP + EVOLUTION))
+        agent = PGMORL(name, origin=-worst, warmup_iterations=iterations - evolution, evolutionary_iterations=evolution, seed=seed, log=False, device="cpu")
+        with contextlib.suppress(Spent):
+            agent.train(iterations * ITERATION, make_env(name, 10_000 + seed, 1, "", 0.995)(), worst)
+        return agent
+
+    iterations = steps // ITERATION
+    if seconds < float("inf"):  # a tenth of the time says how many fit
+        Limited.until, Limited.decisions = start + seconds / 10, 0
+        run(WARMUP)
+        iterations = int(0.85 * 9 * Limited.decisions / ITERATION)
+        Limited.until = start + seconds
+    agent = run(max(2, min(WARMUP + EVOLUTION, iterations)))
     wrapper = agent.env.envs[0]
     while not isinstance(wrapper, gymnasium.wrappers.NormalizeObservation):
         wrapper = wrapper.env
@@ -132,6 +165,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--steps", type=int, default=100_000)
     parser.add_argument("--onpolicy", type=int, default=50)
+    parser.add_argument("--minutes", type=float, help="of CPU time for each training, in place of --steps")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--episodes", type=int, default=20)
     parser.add_argument("--weightings", type=int, default=21)
@@ -156,13 +190,15 @@ def main() -> None:
             act = lambda x, w: 2 * (loop.decide(x[:n], x[n:], w, fresh=True).u - box[:, 0]) / (box[:, 1] - box[:, 0]) - 1
             rows.append(row(f"BenchmarkMORL/{case}/direct", [evaluate(case, act, o)], fronts))
         for method in o.methods:
-            steps, records = o.steps * (o.onpolicy if method == "pgmorl" else 1), []
+            steps, seconds, records = o.steps * (o.onpolicy if method == "pgmorl" else 1), 60 * (o.minutes or float("inf")), []
+            if o.minutes:
+                steps = MOST
             for seed in range(1, o.seeds + 1):
-                file = o.out / f"{case}-{method}-{steps}-{seed}-{tests}.json"
+                file = o.out / f"{case}-{method}-{f'{o.minutes:g}min' if o.minutes else steps}-{seed}-{tests}.json"
                 if not file.exists():
                     start = time.process_time()
                     with contextlib.redirect_stdout(sys.stderr):
-                        policy, made = train(case, method, steps, seed)
+                        policy, made = train(case, method, steps, seconds, seed)
                     record = {"steps": made, "training_s": time.process_time() - start}
                     with torch.no_grad():
                         record |= evaluate(case, lambda x, w: policy(x.astype(np.float32), w), o)
