@@ -1,6 +1,7 @@
 package equations
 
 import (
+	"cmp"
 	"math"
 
 	"github.com/gpc-engine/gpc/domain"
@@ -139,9 +140,7 @@ func (p *Problem) constrain(w *work, u []float64) {
 		for _, v := range q.row(k)[:nu] {
 			length = math.Hypot(length, v)
 		}
-		if length == 0 {
-			length = 1
-		}
+		length = cmp.Or(length, 1)
 		for i := range nu {
 			q.row(k)[i] /= length
 		}
