@@ -160,6 +160,12 @@ var direct = map[program.Op]kind{
 	program.Select: choose,
 }
 
+// composed are functions of one number that are made of them.
+var composed = map[program.Op]func(*Code, Value) Value{
+	program.Asin: (*Code).asin, program.Acos: (*Code).acos, program.Atan: (*Code).atan, program.Exp: (*Code).exp, program.Log: (*Code).log,
+	program.Sinh: (*Code).sinh, program.Cosh: (*Code).cosh, program.Tanh: (*Code).tanh,
+}
+
 func (c *Code) operation(o program.Op, x [3]Value) Value {
 	if k, ok := direct[o]; ok {
 		return c.apply(k, x[:o.Arity()]...)
@@ -176,28 +182,15 @@ func (c *Code) operation(o program.Op, x [3]Value) Value {
 	case program.Tan:
 		sin, cos := c.sincos(x[0])
 		return c.apply(div, sin, cos)
-	case program.Asin:
-		return c.asin(x[0])
-	case program.Acos:
-		return c.acos(x[0])
-	case program.Atan:
-		return c.atan(x[0])
 	case program.Atan2:
 		return c.atan2(x[0], x[1])
-	case program.Exp:
-		return c.exp(x[0])
-	case program.Log:
-		return c.log(x[0])
-	case program.Sinh:
-		return c.sinh(x[0])
-	case program.Cosh:
-		return c.cosh(x[0])
-	case program.Tanh:
-		return c.tanh(x[0])
 	case program.Pow:
 		return c.pow(x[0], x[1])
 	case program.Hypot:
 		return c.hypot(x[0], x[1])
+	}
+	if f := composed[o]; f != nil {
+		return f(c, x[0])
 	}
 	panic(fmt.Sprintf("programs: %s has no code", o))
 }
