@@ -186,10 +186,13 @@ func row(o op, d, a, x []float64, n int) {
 // larger is the vector instruction's maximum: b where the two do not compare.
 func larger(a, b float64) float64 { return choice(a > b, a, b) }
 
+// fused is math.FMA, which itself would be called by its address.
+func fused(a, b, c float64) float64 { return math.FMA(a, b, c) }
+
 func ternary(o op, d, a, b, c []float64) {
 	switch o {
 	case opFMA:
-		zip3(d, a, b, c, math.FMA)
+		zip3(d, a, b, c, fused)
 	case opFNMA:
 		zip3(d, a, b, c, func(a, b, c float64) float64 { return math.FMA(-a, b, c) })
 	case opSelect:
@@ -224,7 +227,7 @@ func unary(o op, d, a []float64) {
 
 func reduce(o op, d, a, b []float64) {
 	if o == opDot {
-		zip3(d, a, b, d, math.FMA)
+		zip3(d, a, b, d, fused)
 	} else {
 		zip3(d, d, a, b, func(d, a, b float64) float64 { return larger(d, -float64(a*b)) })
 	}
