@@ -339,48 +339,28 @@ func (c *Code) emit(b *lanes.Builder, results []Value) lanes.Col {
 	return out
 }
 
-func emit(b *lanes.Builder, k kind, x [3]lanes.Col) lanes.Col {
-	switch k {
-	case add:
-		return b.Add(x[0], x[1])
-	case sub:
-		return b.Sub(x[0], x[1])
-	case mul:
-		return b.Mul(x[0], x[1])
-	case fma:
-		return b.FMA(x[0], x[1], x[2])
-	case fnma:
-		return b.FNMA(x[0], x[1], x[2])
-	case div:
-		return b.Div(x[0], x[1])
-	case sqrt:
-		return b.Sqrt(x[0])
-	case floor:
-		return b.Floor(x[0])
-	case neg:
-		return b.Neg(x[0])
-	case abs:
-		return b.Abs(x[0])
-	case less:
-		return b.Less(x[0], x[1])
-	case atMost:
-		return b.AtMost(x[0], x[1])
-	case equal:
-		return b.Equal(x[0], x[1])
-	case choose:
-		return b.Choose(x[0], x[1], x[2])
-	case maximum:
-		return b.Maximum(x[0], x[1])
-	case minimum:
-		return b.Minimum(x[0], x[1])
-	case and:
-		return b.And(x[0], x[1])
-	case or:
-		return b.Or(x[0], x[1])
-	case shiftUp:
-		return b.ShiftUp(x[0])
-	case shiftDown:
-		return b.ShiftDown(x[0])
+// builds are the lanes' operations by the number of their operands.
+var (
+	buildsOne = map[kind]func(*lanes.Builder, lanes.Col) lanes.Col{
+		sqrt: (*lanes.Builder).Sqrt, floor: (*lanes.Builder).Floor, neg: (*lanes.Builder).Neg, abs: (*lanes.Builder).Abs,
+		shiftUp: (*lanes.Builder).ShiftUp, shiftDown: (*lanes.Builder).ShiftDown,
 	}
-	panic(fmt.Sprintf("programs: kind %d", k))
+	buildsTwo = map[kind]func(b *lanes.Builder, x, y lanes.Col) lanes.Col{
+		add: (*lanes.Builder).Add, sub: (*lanes.Builder).Sub, mul: (*lanes.Builder).Mul, div: (*lanes.Builder).Div, less: (*lanes.Builder).Less,
+		atMost: (*lanes.Builder).AtMost, equal: (*lanes.Builder).Equal, maximum: (*lanes.Builder).Maximum, minimum: (*lanes.Builder).Minimum,
+		and: (*lanes.Builder).And, or: (*lanes.Builder).Or,
+	}
+	buildsThree = map[kind]func(b *lanes.Builder, x, y, z lanes.Col) lanes.Col{
+		fma: (*lanes.Builder).FMA, fnma: (*lanes.Builder).FNMA, choose: (*lanes.Builder).Choose,
+	}
+)
+
+func emit(b *lanes.Builder, k kind, x [3]lanes.Col) lanes.Col {
+	switch k.arity() {
+	case 1:
+		return buildsOne[k](b, x[0])
+	case 3:
+		return buildsThree[k](b, x[0], x[1], x[2])
+	}
+	return buildsTwo[k](b, x[0], x[1])
 }
