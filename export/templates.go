@@ -25,7 +25,7 @@ var templates = sync.OnceValue(func() *sheet {
 		"floats": floats, "halves": halves, "float": float, "double": double, "variable": variable, "title": title,
 		"constant": ccode.Constant, "clock": clock, "clockLast": clockLast, "row": row, "xml": escaped,
 		"row4": func(v [4]float64) string { return row(v[:]) }, "orZero": func(row string) string { return cmp.Or(row, "0.0") },
-		"atLeastOne": atLeastOne, "floatRow": floatRow, "even": even,
+		"atLeastOne": atLeastOne, "floatRow": floatRow, "even": isEven,
 	}, methods: map[string]question{
 		"Info": ofUnit((*unit).Info), "Last": ofUnit((*unit).Last), "AllLayers": ofUnit((*unit).AllLayers), "EncoderLayers": ofUnit((*unit).EncoderLayers),
 		"EvenStates": ofUnit((*unit).EvenStates), "LastState": ofUnit((*unit).LastState),
@@ -139,8 +139,8 @@ func (u *unit) Info() string {
 	return fmt.Sprintf("gpc %s (%s), case %s, %s weights, model sha256 %s", u.Version, u.Build, u.Spec.Name, weights, u.SHA256)
 }
 
-// even reports whether layer i reads the vector x and writes y.
-func even(i int) bool { return i%2 == 0 }
+// isEven reports whether layer i reads the vector x and writes y.
+func isEven(i int) bool { return i%2 == 0 }
 
 // Last is the vector that the last layer writes.
 func (u *unit) Last() string {
@@ -157,13 +157,13 @@ func (u *unit) EncoderLayers() []layer { return u.Layers[:u.Encoder] }
 // EvenStates is even of D_s's layers, which follow E_x's, and LastState the vector that they end in.
 func (u *unit) EvenStates() (all []bool) {
 	for i := range u.StateLayers {
-		all = append(all, even(u.Encoder+i))
+		all = append(all, isEven(u.Encoder+i))
 	}
 	return all
 }
 
 func (u *unit) LastState() string {
-	if even(u.Encoder + len(u.StateLayers)) {
+	if isEven(u.Encoder + len(u.StateLayers)) {
 		return "x"
 	}
 	return "y"

@@ -172,11 +172,11 @@ func ordered[T int64 | uint64 | string](o token.Token, p, q T) (value, bool) {
 	return nil, false
 }
 
-// arithmetic and comparisons are operators on numbers; of comparisons, some have their operands exchanged.
+// arithmetic, comparisons and mirrors are operators on numbers. Those of mirrors have their operands in the other order.
 var (
 	arithmetic  = map[token.Token]program.Op{token.ADD: program.Add, token.SUB: program.Sub, token.MUL: program.Mul, token.QUO: program.Div}
 	comparisons = map[token.Token]program.Op{token.LSS: program.Less, token.LEQ: program.AtMost, token.EQL: program.Equal}
-	exchanged   = map[token.Token]program.Op{token.GTR: program.Less, token.GEQ: program.AtMost}
+	mirrors     = map[token.Token]program.Op{token.GTR: program.Less, token.GEQ: program.AtMost}
 )
 
 func (x *machine) numbers(o token.Token, a, b value) value {
@@ -184,7 +184,7 @@ func (x *machine) numbers(o token.Token, a, b value) value {
 		return x.apply(op, a, b)
 	} else if op, ok := comparisons[o]; ok {
 		return x.compare(op, a, b)
-	} else if op, ok := exchanged[o]; ok {
+	} else if op, ok := mirrors[o]; ok {
 		return x.compare(op, b, a)
 	} else if o == token.NEQ {
 		return x.negate(x.compare(program.Equal, a, b))

@@ -109,8 +109,8 @@ func (r *run) unroll(cells []float64, width int) {
 	}
 }
 
-// each, zip and zip3 are d = f lane by lane; they are inlined with f.
-func each(d, a []float64, f func(d, a float64) float64) {
+// zip1, zip and zip3 are d = f lane by lane; they are inlined with f.
+func zip1(d, a []float64, f func(d, a float64) float64) {
 	for l := range d {
 		d[l] = f(d[l], a[l])
 	}
@@ -205,23 +205,23 @@ func ternary(o op, d, a, b, c []float64) {
 func unary(o op, d, a []float64) {
 	switch o {
 	case opSqrt:
-		each(d, a, func(_, a float64) float64 { return math.Sqrt(a) })
+		zip1(d, a, func(_, a float64) float64 { return math.Sqrt(a) })
 	case opFloor:
-		each(d, a, func(_, a float64) float64 { return math.Floor(a) })
+		zip1(d, a, func(_, a float64) float64 { return math.Floor(a) })
 	case opCopy:
 		copy(d, a)
 	case opNeg:
-		each(d, a, func(_, a float64) float64 { return -a })
+		zip1(d, a, func(_, a float64) float64 { return -a })
 	case opAbs:
-		each(d, a, func(_, a float64) float64 { return math.Abs(a) })
+		zip1(d, a, func(_, a float64) float64 { return math.Abs(a) })
 	case opShiftUp:
-		each(d, a, func(_, a float64) float64 { return math.Float64frombits(math.Float64bits(a) << 52) })
+		zip1(d, a, func(_, a float64) float64 { return math.Float64frombits(math.Float64bits(a) << 52) })
 	case opShiftDown:
-		each(d, a, func(_, a float64) float64 { return math.Float64frombits(math.Float64bits(a) >> 52) })
+		zip1(d, a, func(_, a float64) float64 { return math.Float64frombits(math.Float64bits(a) >> 52) })
 	case opAbsMax:
-		each(d, a, func(d, a float64) float64 { return larger(d, math.Abs(a)) })
+		zip1(d, a, func(d, a float64) float64 { return larger(d, math.Abs(a)) })
 	case opAbsSum:
-		each(d, a, func(d, a float64) float64 { return d + math.Abs(a) })
+		zip1(d, a, func(d, a float64) float64 { return d + math.Abs(a) })
 	}
 }
 
