@@ -81,7 +81,11 @@ func newOptima(c *matpower.Case, g *ppc.Grid, o *networkOptions) (_ *optima, err
 //
 //export gpc_network
 func gpc_network(opt *C.char, out *C.uintptr_t, err **C.char) C.int32_t {
-	return withOptions(opt, err, func(o *networkOptions) error {
+	return try(err, func() error {
+		var o networkOptions
+		if err := options(opt, &o); err != nil {
+			return err
+		}
 		var c *matpower.Case
 		var err error
 		switch {
@@ -95,7 +99,7 @@ func gpc_network(opt *C.char, out *C.uintptr_t, err **C.char) C.int32_t {
 		if err != nil {
 			return gpc.BadInput(err)
 		}
-		y, err := newOptima(c, nil, o)
+		y, err := newOptima(c, nil, &o)
 		if err == nil {
 			hand(out, y)
 		}
@@ -110,7 +114,11 @@ func gpc_network(opt *C.char, out *C.uintptr_t, err **C.char) C.int32_t {
 func gpc_network_of(opt *C.char, base C.double, bus unsafe.Pointer, buses, busColumns C.int64_t, gen unsafe.Pointer, gens, genColumns C.int64_t,
 	branch unsafe.Pointer, branches, branchColumns C.int64_t, cost unsafe.Pointer, costs, costColumns C.int64_t,
 	dc unsafe.Pointer, dcs, dcColumns C.int64_t, dcCost unsafe.Pointer, dcCosts, dcCostColumns C.int64_t, admittance unsafe.Pointer, out *C.uintptr_t, err **C.char) C.int32_t {
-	return withOptions(opt, err, func(o *networkOptions) error {
+	return try(err, func() error {
+		var o networkOptions
+		if err := options(opt, &o); err != nil {
+			return err
+		}
 		var tables [7]matpower.Table
 		admittances := branches
 		if admittance == nil {
@@ -139,7 +147,7 @@ func gpc_network_of(opt *C.char, base C.double, bus unsafe.Pointer, buses, busCo
 		if err != nil {
 			return gpc.BadInput(err)
 		}
-		y, err := newOptima(c, g, o)
+		y, err := newOptima(c, g, &o)
 		if err == nil {
 			hand(out, y)
 		}
@@ -253,14 +261,18 @@ const (
 func gpc_network_solve(h C.uintptr_t, opt *C.char, n C.int64_t, pd unsafe.Pointer, pds C.int64_t, qd unsafe.Pointer, qds C.int64_t,
 	branch unsafe.Pointer, branches C.int64_t, unit unsafe.Pointer, units C.int64_t, dst unsafe.Pointer, arrays C.int64_t,
 	out **C.char, cancel C.uintptr_t, err **C.char) C.int32_t {
-	return onCall(h, opt, cancel, err, func(y *optima, o *struct {
-		Chains int                `json:"chains"`
-		Linear bool               `json:"linear"` // of the DC model
-		Soft   map[string]float64 `json:"soft"`   // prices of soft limits
-		// Previous are powers by unit, MW, which change by no more than units' ramps (MW) allow; null for any.
-		Previous []float64 `json:"previous"`
-		Ramp     []float64 `json:"ramp"`
-	}, r *run) error {
+	return onHandle(h, err, func(y *optima) error {
+		var o struct {
+			Chains int                `json:"chains"`
+			Linear bool               `json:"linear"` // of the DC model
+			Soft   map[string]float64 `json:"soft"`   // prices of soft limits
+			// Previous are powers by unit, MW, which change by no more than units' ramps (MW) allow; null for any.
+			Previous []float64 `json:"previous"`
+			Ramp     []float64 `json:"ramp"`
+		}
+		if err := options(opt, &o); err != nil {
+			return err
+		}
 		if y.noOptimum != nil && !o.Linear {
 			return gpc.BadInput(y.noOptimum)
 		}
@@ -284,6 +296,10 @@ func gpc_network_solve(h C.uintptr_t, opt *C.char, n C.int64_t, pd unsafe.Pointe
 			return err
 		}
 		if outages[1], err = view[int32]("unit", unit, units, count); err != nil {
+			return err
+		}
+		r, err := runOf(cancel)
+		if err != nil {
 			return err
 		}
 		y.mu.Lock()
@@ -339,7 +355,10 @@ func (y *optima) solve(r *run, problems []acopf.Problem, chains int, dst []unsaf
 		part := problems[start:min(start+scenariosAtOnce, len(problems))]
 		results := y.results[:len(part)]
 		if err := y.part(r, part, results, chains); err != nil {
-			return asBadInput(r, err)
+			if r.Err() != nil {
+				return err
+			}
+			return gpc.BadInput(err)
 		}
 		flows := network.NewFlows(y.n.Branches())
 		for k := range results {
