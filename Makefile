@@ -17,7 +17,7 @@ build:
 	@$(MAKE) --silent build/modules
 
 # Once, what else the tests and go mod tidy need, here and in a system of one's own: then they work without a network.
-build/modules: go.mod go.sum lab/go.mod lab/go.sum internal/starter/template/go.mod.tmpl
+build/modules: go.mod go.sum lab/go.mod lab/go.sum cli/template/go.mod.tmpl
 	@rm -rf build/crane
 	@if $(GO) list -deps -test ./... ./lab/... > /dev/null && GOWORK=off $(GO) mod tidy -diff > /dev/null \
 		&& bin/gpc new build/crane --source . > /dev/null && cd build/crane && GOWORK=off $(GO) mod tidy 2> /dev/null; \

@@ -92,9 +92,7 @@ func (e *Engine) Device() string {
 // Host names this machine, for records.
 func Host() string {
 	name := strings.TrimSpace(cpuid.CPU.BrandName)
-	if name == "" {
-		name = runtime.GOARCH
-	}
+	name = cmp.Or(name, runtime.GOARCH)
 	return fmt.Sprintf("%s, %d threads", name, runtime.GOMAXPROCS(0))
 }
 
@@ -109,9 +107,7 @@ func (c *Case) DatasetDefaults() dataset.Options {
 	if d := t.Design; d.LogLo < d.LogHi {
 		opt.Weights.Reference, opt.Weights.LogLo, opt.Weights.LogHi = d.Reference, d.LogLo, d.LogHi
 	}
-	if opt.Weights.Design == "" {
-		opt.Weights.Design = dataset.RandomWeights
-	}
+	opt.Weights.Design = cmp.Or(opt.Weights.Design, dataset.RandomWeights)
 	if c.Spec().ObjectiveSize() == 1 && len(c.Spec().Switches) > 0 {
 		opt.Weights.Count = 0 // there is nothing to prefer, and its map is asked so
 	}

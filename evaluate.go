@@ -51,9 +51,7 @@ func (r *Resolved) computing(opt engine.Options) (*computing, error) {
 		setting.controller = func() (domain.Controller, error) { return r.Controller(nil) }
 		return setting, nil
 	}
-	if opt.Threads == 0 {
-		opt.Threads = 1
-	}
+	opt.Threads = cmp.Or(opt.Threads, 1)
 	var engines []*Engine
 	setting.close = func() {
 		for _, e := range engines {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/backend"
-	"github.com/gpc-engine/gpc/internal/loops"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/tensor"
 )
@@ -182,7 +181,7 @@ func (l *loaded) makeLoops(cfg backend.LoopsConfig) (latents backend.Loops, onDe
 	if err := l.makeStepper(cfg.Step.MaxBatch); err != nil {
 		return nil, false, err
 	}
-	latents, err = loops.Of(loops.Parts{Encoder: l.encoder, Index: l.index, Stepper: l.stepper}, cfg)
+	latents, err = backend.HostLoopsOf(backend.LoopParts{Encoder: l.encoder, Index: l.index, Stepper: l.stepper}, cfg)
 	return latents, false, err
 }
 

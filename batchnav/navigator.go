@@ -20,7 +20,6 @@ import (
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/backend"
-	"github.com/gpc-engine/gpc/internal/loops"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/tensor"
 )
@@ -196,7 +195,7 @@ func (a *Batch) decide(numbers []int, obs []Observation, out []Decision) error {
 		out[i].Ahead = l.guard.accepted.actions
 	}
 	times := domain.Times{Step: stepEnd.Sub(start), Project: time.Since(stepEnd)}
-	if host, ok := a.latents.(*loops.Loops); ok {
+	if host, ok := a.latents.(*backend.HostLoops); ok {
 		times.Localize = host.Localized().Sub(start)
 		times.Step -= times.Localize
 	}
@@ -213,7 +212,7 @@ func (a *Batch) loopAt(i int) *loop { return &a.loops[a.active[i]] }
 // the latents every loop has its row, and those that do not decide are on hold.
 func (a *Batch) assignRows(numbers []int) {
 	a.active, a.in, a.out = numbers, a.room, a.answer
-	if _, host := a.latents.(*loops.Loops); host {
+	if _, host := a.latents.(*backend.HostLoops); host {
 		a.in, a.out = a.room.First(len(numbers)), a.answer.First(len(numbers))
 		for i, w := range numbers {
 			a.loops[w].row = i
@@ -368,7 +367,7 @@ func (a *Batch) preference(obs *Observation) domain.Preference {
 
 // latent makes the decision's latents.
 func (a *Batch) latent() error {
-	if host, ok := a.latents.(*loops.Loops); ok {
+	if host, ok := a.latents.(*backend.HostLoops); ok {
 		return host.DecideSome(a.active, a.in, a.out)
 	}
 	return a.latents.Decide(a.in, a.out)

@@ -1,6 +1,7 @@
 package batchnav
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strings"
@@ -187,12 +188,8 @@ func (o *Options) resolve(spec *domain.Spec) (domain.Navigation, error) {
 	if o.NoRetraction {
 		nav.RetractionMix = 0
 	}
-	if nav.Smoothing == 0 {
-		nav.Smoothing = 1
-	}
-	if nav.PriorityFilter == 0 {
-		nav.PriorityFilter = 1
-	}
+	nav.Smoothing = cmp.Or(nav.Smoothing, 1)
+	nav.PriorityFilter = cmp.Or(nav.PriorityFilter, 1)
 	if o.ResidualLimit < 0 || math.IsNaN(o.ResidualLimit) {
 		return nav, fmt.Errorf("batchnav: ResidualLimit is %v, want a number ≥ 0", o.ResidualLimit)
 	}

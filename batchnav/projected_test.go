@@ -9,7 +9,6 @@ import (
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/backend"
-	"github.com/gpc-engine/gpc/internal/loops"
 	"github.com/gpc-engine/gpc/internal/ref"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/internal/testing/testdomain"
@@ -25,7 +24,7 @@ type keeping struct {
 }
 
 func (b *keeping) NewLoops(cfg backend.LoopsConfig) (backend.Loops, error) {
-	l, err := loops.Over(b.Backend, cfg)
+	l, err := backend.NewHostLoops(b.Backend, cfg)
 	return keptLoops{l, b}, err
 }
 

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -69,8 +70,6 @@ func deviate(values, want []float32) (largest, rms float64, err error) {
 		}
 		scale, largest, sum = math.Max(scale, math.Abs(float64(w))), math.Max(largest, d), sum+d*d
 	}
-	if scale == 0 {
-		scale = 1
-	}
+	scale = cmp.Or(scale, 1)
 	return largest / scale, math.Sqrt(sum/float64(max(len(want), 1))) / scale, nil
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -8,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gpc-engine/gpc/internal/durable"
-	"github.com/gpc-engine/gpc/internal/starter"
 	"github.com/gpc-engine/gpc/internal/version"
 )
 
@@ -22,7 +22,7 @@ type moduleResult struct {
 }
 
 func (a *App) newCommand() *cobra.Command {
-	var m starter.Module
+	var m starter
 	cmd := &cobra.Command{
 		Use:   "new DIR",
 		Short: "Begin a system of your own, as a Go module that runs before you edit it",
@@ -35,32 +35,30 @@ to run. Then edit system.go; docs/tutorials/your-system.md explains it.`,
 			if err != nil {
 				return err
 			}
-			if m.Name == "" {
-				m.Name = filepath.Base(dir)
-			}
+			m.Name = cmp.Or(m.Name, filepath.Base(dir))
 			var published bool
-			if m.Version, published = version.Module(starter.Path); m.Source != "" {
+			if m.Version, published = version.Module(modulePath); m.Source != "" {
 				published = true
 			}
-			if err := m.Validate(); err != nil {
+			if err := m.validate(); err != nil {
 				return BadInputf("new: %w", err)
 			}
 			if err := durable.ProbeFolder(dir); err != nil {
 				return BadInputf("new: %w", err)
 			}
-			files, err := starter.Write(args[0], m)
+			files, err := m.write(args[0])
 			if err != nil {
 				return BadInputf("new: %w", err)
 			}
-			result := moduleResult{dir, m.Name, files, starter.Path + " " + m.Version, m.Source}
+			result := moduleResult{dir, m.Name, files, modulePath + " " + m.Version, m.Source}
 			return a.Print(result, func(w io.Writer) {
-				fmt.Fprintf(w, "%s: the module %s, a crane to edit:", args[0], m.Path())
+				fmt.Fprintf(w, "%s: the module %s, a crane to edit:", args[0], m.path())
 				for _, f := range files {
 					fmt.Fprint(w, " ", f)
 				}
 				fmt.Fprintln(w)
 				if !published {
-					fmt.Fprintf(w, "This %s was built from a checkout, so that %s of it may be nowhere to download. First, with the folder of that checkout for CHECKOUT:\n  cd %s && go mod edit -replace %s=CHECKOUT\n", a.Name, m.Version, args[0], starter.Path)
+					fmt.Fprintf(w, "This %s was built from a checkout, so that %s of it may be nowhere to download. First, with the folder of that checkout for CHECKOUT:\n  cd %s && go mod edit -replace %s=CHECKOUT\n", a.Name, m.Version, args[0], modulePath)
 				}
 				fmt.Fprintf(w, "Next:\n  cd %s && go mod tidy && go test\n", args[0])
 			})

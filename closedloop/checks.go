@@ -83,92 +83,67 @@ func (v *verifier) checks() []Check {
 	if t := v.tally["end.violations"]; t != nil && t.compared == 0 && t.skipped > 0 {
 		violations = unchecked("the trace is of an older program, which wrote none")
 	}
-	row := func(field string, c Check) Check {
-		c.Field = field
-		if t := v.tally[field]; t != nil {
-			c.Values, c.Unchecked = t.compared, t.skipped
+	var all []Check
+	add := func(c Check, fields ...string) {
+		for _, c.Field = range fields {
+			one := c
+			if t := v.tally[c.Field]; t != nil {
+				one.Values, one.Unchecked = t.compared, t.skipped
+			}
+			if one.Unchecked > 0 && c.Field == "end.oracle_cost" {
+				one.Basis += fmt.Sprintf("; the trace is of the instruction set %s, this is %s, where those that differ are not compared", v.header.ISA, v.opt.ISA)
+			}
+			all = append(all, one)
 		}
-		if c.Unchecked > 0 && field == "end.oracle_cost" {
-			c.Basis += fmt.Sprintf("; the trace is of the instruction set %s, this is %s, where those that differ are not compared", v.header.ISA, v.opt.ISA)
-		}
-		return c
 	}
-	return []Check{
-		row("header.trace", confirmed("the version that this program reads")),
-		row("header.case", confirmed("the case of the params")),
-		row("header.method", decision),
-		row("header.seed", seeded),
-		row("header.params", params),
-		row("header.problem_sha256", confirmed("the case of the params")),
-		row("header.commit", unchecked(noClaim)),
-		row("header.device", unchecked(noClaim)),
-		row("header.backend", unchecked(noClaim)),
-		row("header.isa", unchecked(noClaim)),
-		row("header.model_sha256", decision),
-		row("header.candidates", decision),
-		row("header.noise", recomputed(byMeasuring)),
-		row("header.bias", recomputed(byMeasuring)),
-		row("header.estimated", unchecked(noClaim)),
-		row("header.estimate_window", unchecked(noClaim)),
-		row("header.kept_off", unchecked(noClaim)),
-		row("header.disturbed", unchecked(noClaim)),
-		row("header.measured_noise", unchecked(noClaim)),
-		row("header.measured_states", unchecked(noClaim)),
-		row("header.delay", scene),
-		row("header.shift", shift),
-		row("header.plant", shift),
-		row("header.steps", params),
-		row("header.computing_us", recomputed("drawing the times of decisions from the seed")),
-		row("header.regime", regime),
-		row("header.preference", recomputed(episodes)),
-		row("header.scenes_sha256", unchecked("says which files were given, and none is opened")),
-		row("header.steered", unchecked(noClaim)),
-		row("header.guard", decision),
-		row("header.episodes", confirmed("counting")),
-		row("header.shard", confirmed("the numbers of the episodes")),
-		row("header.margin_tolerance", confirmed("the case's own")),
-		row("header.margins", confirmed("the case's own")),
-		row("header.soft", confirmed("the case's own")),
-		row("episode", confirmed("counting")),
-		row("before_sha256", confirmed("hashing")),
-		row("sha256", confirmed("hashing")),
-		row("scene", scene),
-		row("t", confirmed("counting")),
-		row("x", measured),
-		row("c", context),
-		row("u", decision),
-		row("s", confirmed(bySimulation)),
-		row("sigma", confirmed(bySimulation)),
-		row("J", confirmed(bySimulation)),
-		row("margin", confirmed(bySimulation)),
-		row("residual", decision),
-		row("latency_us", unchecked(noTime)),
-		row("fallback", decision),
-		row("failed", confirmed(bySimulation)),
-		row("displacement", decision),
-		row("priority", decision),
-		row("gap_bound", decision),
-		row("times_us", unchecked(noTime)),
-		row("late", recomputed("drawing the times of decisions from the seed")),
-		row("prepare_us", unchecked(noTime)),
-		row("end.cost", confirmed(bySimulation)),
-		row("end.oracle_cost", optimum),
-		row("end.safe", confirmed(bySimulation)),
-		row("end.collision_free", confirmed(bySimulation)),
-		row("end.completed", confirmed(bySimulation)),
-		row("end.failure", decision),
-		row("end.margins", confirmed(bySimulation)),
-		row("end.violations", violations),
-		row("end.excess", confirmed(bySimulation)),
-		row("end.exceeding", confirmed(bySimulation)),
-		row("end.reached", confirmed(bySimulation)),
-		row("end.at_end", confirmed(bySimulation)),
-		row("end.failed", confirmed(bySimulation)),
-		row("end.cause", confirmed(bySimulation)),
-		row("end.oracle_failure", optimum),
-		row("end.best_known", optimum),
-		row("end.starts", decision),
-		row("end.excluded", confirmed("the scene")),
-		row("end.no_way", unchecked(noClaim)),
-	}
+	add(confirmed("the version that this program reads"), "header.trace")
+	add(confirmed("the case of the params"), "header.case")
+	add(decision, "header.method")
+	add(seeded, "header.seed")
+	add(params, "header.params")
+	add(confirmed("the case of the params"), "header.problem_sha256")
+	add(unchecked(noClaim), "header.commit", "header.device", "header.backend", "header.isa")
+	add(decision, "header.model_sha256", "header.candidates")
+	add(recomputed(byMeasuring), "header.noise", "header.bias")
+	add(unchecked(noClaim), "header.estimated", "header.estimate_window", "header.kept_off", "header.disturbed", "header.measured_noise", "header.measured_states")
+	add(scene, "header.delay")
+	add(shift, "header.shift", "header.plant")
+	add(params, "header.steps")
+	add(recomputed("drawing the times of decisions from the seed"), "header.computing_us")
+	add(regime, "header.regime")
+	add(recomputed(episodes), "header.preference")
+	add(unchecked("says which files were given, and none is opened"), "header.scenes_sha256")
+	add(unchecked(noClaim), "header.steered")
+	add(decision, "header.guard")
+	add(confirmed("counting"), "header.episodes")
+	add(confirmed("the numbers of the episodes"), "header.shard")
+	add(confirmed("the case's own"), "header.margin_tolerance", "header.margins", "header.soft")
+	add(confirmed("counting"), "episode")
+	add(confirmed("hashing"), "before_sha256", "sha256")
+	add(scene, "scene")
+	add(confirmed("counting"), "t")
+	add(measured, "x")
+	add(context, "c")
+	add(decision, "u")
+	add(confirmed(bySimulation), "s", "sigma", "J", "margin")
+	add(decision, "residual")
+	add(unchecked(noTime), "latency_us")
+	add(decision, "fallback")
+	add(confirmed(bySimulation), "failed")
+	add(decision, "displacement", "priority", "gap_bound")
+	add(unchecked(noTime), "times_us")
+	add(recomputed("drawing the times of decisions from the seed"), "late")
+	add(unchecked(noTime), "prepare_us")
+	add(confirmed(bySimulation), "end.cost")
+	add(optimum, "end.oracle_cost")
+	add(confirmed(bySimulation), "end.safe", "end.collision_free", "end.completed")
+	add(decision, "end.failure")
+	add(confirmed(bySimulation), "end.margins")
+	add(violations, "end.violations")
+	add(confirmed(bySimulation), "end.excess", "end.exceeding", "end.reached", "end.at_end", "end.failed", "end.cause")
+	add(optimum, "end.oracle_failure", "end.best_known")
+	add(decision, "end.starts")
+	add(confirmed("the scene"), "end.excluded")
+	add(unchecked(noClaim), "end.no_way")
+	return all
 }

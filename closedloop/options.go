@@ -1,6 +1,7 @@
 package closedloop
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"time"
@@ -74,9 +75,7 @@ const maxEpisodes = 10_000_000
 
 // Validate says what in options for a case cannot be, and sets the default of ShardCount.
 func (o *Options) Validate(spec *domain.Spec) error {
-	if o.ShardCount == 0 {
-		o.ShardCount = 1
-	}
+	o.ShardCount = cmp.Or(o.ShardCount, 1)
 	switch {
 	case o.Episodes < 1 || o.Episodes > maxEpisodes:
 		return fmt.Errorf("closedloop: %d episodes, want 1 to %d", o.Episodes, maxEpisodes)

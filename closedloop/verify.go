@@ -1,6 +1,7 @@
 package closedloop
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -110,9 +111,7 @@ func VerifyReader(ctx context.Context, source io.Reader, opt VerifyOptions) (*Ve
 	if err != nil {
 		return nil, err
 	}
-	if opt.EpisodeLimit == 0 {
-		opt.EpisodeLimit = DefaultEpisodeLimit
-	}
+	opt.EpisodeLimit = cmp.Or(opt.EpisodeLimit, DefaultEpisodeLimit)
 	v := &verifier{
 		Verification: Verification{Case: r.Header.Case, Method: r.Header.Method, Tolerance: VerifyTolerance, Deep: opt.Deep != nil, Mismatches: []Mismatch{}},
 		opt:          opt, header: &r.Header, tally: map[string]*tallied{}, abilities: new(domain.ControllerAbilities),

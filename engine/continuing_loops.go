@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"github.com/gpc-engine/gpc/internal/backend"
-	"github.com/gpc-engine/gpc/internal/loops"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
@@ -41,7 +40,7 @@ func (c *continuing) NewLoops(cfg backend.LoopsConfig) (backend.Loops, error) {
 		if d, ok := b.(backend.LoopsBackend); ok {
 			return d.NewLoops(cfg)
 		}
-		l, err := loops.Over(b, cfg)
+		l, err := backend.NewHostLoops(b, cfg)
 		if err != nil || k.latents.Rows == 0 {
 			return l, err
 		}

@@ -1,7 +1,6 @@
 package export
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -312,11 +311,11 @@ func (u *unit) files() ([]durable.Text, error) {
 		{"main_test.c", "test.c"},
 		{"README.md", "README.md"},
 	} {
-		var b bytes.Buffer
-		if err := templates().ExecuteTemplate(&b, f.template, u); err != nil {
+		text, err := templates().execute(f.template, u)
+		if err != nil {
 			return nil, err
 		}
-		all = append(all, durable.Text{Name: f.name, Text: b.Bytes()})
+		all = append(all, durable.Text{Name: f.name, Text: text})
 	}
 	return all, nil
 }

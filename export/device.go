@@ -1,7 +1,6 @@
 package export
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -73,13 +72,13 @@ func DeviceOf(p domain.Problem) (*Device, error) {
 	w := wholeOf(&unit{Symbol: symbol, Macro: strings.ToUpper(symbol), Version: version.Version, Spec: spec}, p, y, []Episode{episode})
 	w.Device = true
 	w.generate()
-	var b bytes.Buffer
-	if err := templates().ExecuteTemplate(&b, "device.tmpl", w); err != nil {
+	text, err := templates().execute("device.tmpl", w)
+	if err != nil {
 		return nil, fmt.Errorf("export: %w", err)
 	}
-	sum := sha256.Sum256(b.Bytes())
+	sum := sha256.Sum256(text)
 	name := symbol + "_" + hex.EncodeToString(sum[:8])
-	return &Device{Name: name, Text: strings.ReplaceAll(b.String(), w.DeviceName(), name)}, nil
+	return &Device{Name: name, Text: strings.ReplaceAll(string(text), w.DeviceName(), name)}, nil
 }
 
 // DeviceName stands for the name in the text, until the text has its hash.

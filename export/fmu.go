@@ -3,6 +3,7 @@ package export
 import (
 	"archive/zip"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -76,17 +77,11 @@ func newMockup(w *whole, controls bool) (*mockup, error) {
 	m.describe()
 	sum := sha256.Sum256([]byte(m.Identifier + w.SHA256 + w.Version + w.Build + w.Functions))
 	m.GUID = "{" + hex.EncodeToString(sum[:16]) + "}"
-	for _, f := range []struct {
-		template string
-		dst      *[]byte
-	}{{"fmu.xml", &m.description}, {"fmu.c", &m.code}} {
-		var b bytes.Buffer
-		if err := templates().ExecuteTemplate(&b, f.template, m); err != nil {
-			return nil, err
-		}
-		*f.dst = b.Bytes()
+	var err error
+	if m.description, err = templates().execute("fmu.xml", m); err == nil {
+		m.code, err = templates().execute("fmu.c", m)
 	}
-	return m, nil
+	return m, err
 }
 
 // describe lists the variables.
@@ -224,9 +219,7 @@ func (m *mockup) pack(ctx context.Context, sources []durable.Text) (durable.Text
 // compile makes the binary on 64-bit Linux by gcc or what CC names; nil where there is none.
 func (m *mockup) compile(ctx context.Context, contents []durable.Text) ([]byte, error) {
 	name := os.Getenv("CC")
-	if name == "" {
-		name = "gcc"
-	}
+	name = cmp.Or(name, "gcc")
 	compiler, err := exec.LookPath(name)
 	if err != nil || runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
 		return nil, nil

@@ -8,25 +8,66 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"text/template"
 
 	"github.com/x448/float16"
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/export/ccode"
+	"github.com/gpc-engine/gpc/model"
 )
 
 //go:embed templates
 var sources embed.FS
 
 // templates are read where something is exported: no program's start has time for them.
-var templates = sync.OnceValue(func() *template.Template {
-	return template.Must(template.New("").Funcs(template.FuncMap{
+var templates = sync.OnceValue(func() *sheet {
+	s := &sheet{functions: map[string]any{
 		"floats": floats, "halves": halves, "float": float, "double": double, "variable": variable, "title": title,
 		"constant": ccode.Constant, "clock": clock, "clockLast": clockLast, "row": row, "xml": escaped,
 		"row4": func(v [4]float64) string { return row(v[:]) }, "orZero": func(row string) string { return cmp.Or(row, "0.0") },
-	}).ParseFS(sources, "templates/*"))
+		"atLeastOne": atLeastOne, "floatRow": floatRow, "even": isEven,
+	}, methods: map[string]question{
+		"Info": ofUnit((*unit).Info), "Last": ofUnit((*unit).Last), "AllLayers": ofUnit((*unit).AllLayers), "EncoderLayers": ofUnit((*unit).EncoderLayers),
+		"EvenStates": ofUnit((*unit).EvenStates), "LastState": ofUnit((*unit).LastState),
+		"OffMap": ofWhole((*whole).OffMap), "Guarded": ofWhole((*whole).Guarded), "AnyOfState": ofWhole((*whole).AnyOfState), "Navigates": ofWhole((*whole).Navigates),
+		"HasCorners": ofWhole((*whole).HasCorners), "HasEscape": ofWhole((*whole).HasEscape), "HasFailed": ofWhole((*whole).HasFailed), "HasUrgency": ofWhole((*whole).HasUrgency),
+		"Helpers": ofWhole((*whole).Helpers), "Integrator": ofWhole((*whole).Integrator), "Bounds": ofWhole((*whole).Bounds), "LoopBytes": ofWhole((*whole).LoopBytes),
+		"Stated": ofWhole((*whole).Stated), "ControllerInfo": ofWhole((*whole).ControllerInfo), "Solves": ofWhole((*whole).Solves), "Shapes": ofWhole((*whole).Shapes),
+		"DeviceName": ofWhole((*whole).DeviceName), "Together": ofWhole((*whole).Together), "AlongTogether": ofWhole((*whole).AlongTogether), "Along": ofWhole((*whole).Along),
+		"AlongEstimated": ofWhole((*whole).AlongEstimated), "AlongSteered": ofWhole((*whole).AlongSteered), "Filtered": ofWhole((*whole).Filtered), "Fraction": ofWhole((*whole).Fraction),
+		"KeepsOff": ofWhole((*whole).KeepsOff), "Follows": ofWhole((*whole).Follows), "Rounded": ofWhole((*whole).Rounded), "TakesKept": ofWhole((*whole).TakesKept),
+		"GivesKept": ofWhole((*whole).GivesKept), "Margins": ofWhole((*whole).Margins), "Onto": ofWhole((*whole).Onto), "Settling": ofWhole((*whole).Settling),
+		"MostVain": ofWhole((*whole).MostVain), "Steered": ofWhole((*whole).Steered), "KeptStages": ofWhole((*whole).KeptStages), "KeptBytes": ofWhole((*whole).KeptBytes),
+		"InPlace": ofWhole((*whole).InPlace), "ObserverBytes": ofWhole((*whole).ObserverBytes), "ObserverOperations": ofWhole((*whole).ObserverOperations), "Decisions": ofWhole((*whole).Decisions),
+		"Piece": of(shape.Piece), "Offers": of((*search).Offers), "LookAhead": of((*domain.Spec).LookAhead), "MeasuredSize": of((*domain.Spec).MeasuredSize),
+		"PlanSize": of((*domain.Spec).PlanSize), "ActionSize": of((*domain.Spec).ActionSize), "Size": of(model.Normalizer.Size), "In": of((*model.MLP).In),
+	}}
+	if err := s.parse(sources, "templates"); err != nil {
+		panic("export: " + err.Error()) // of files that are compiled in, which tests read
+	}
+	return s
 })
+
+// of asks a T, ofUnit and ofWhole the unit or the controller that one is made of.
+func of[T, R any](f func(T) R) question {
+	return func(v any) (any, bool) {
+		if t, ok := v.(T); ok {
+			return f(t), true
+		}
+		return nil, false
+	}
+}
+
+func ofUnit[R any](f func(*unit) R) question {
+	return of(func(v interface{ itsUnit() *unit }) R { return f(v.itsUnit()) })
+}
+
+func ofWhole[R any](f func(*whole) R) question {
+	return of(func(v interface{ itsWhole() *whole }) R { return f(v.itsWhole()) })
+}
+
+func (u *unit) itsUnit() *unit    { return u }
+func (w *whole) itsWhole() *whole { return w }
 
 // clock is the index of the clock in a context; behind it are the actions before of a system with rates.
 func clock(s *domain.Spec) string {
@@ -98,8 +139,8 @@ func (u *unit) Info() string {
 	return fmt.Sprintf("gpc %s (%s), case %s, %s weights, model sha256 %s", u.Version, u.Build, u.Spec.Name, weights, u.SHA256)
 }
 
-// Even reports whether layer i reads the vector x and writes y.
-func (u *unit) Even(i int) bool { return i%2 == 0 }
+// isEven reports whether layer i reads the vector x and writes y.
+func isEven(i int) bool { return i%2 == 0 }
 
 // Last is the vector that the last layer writes.
 func (u *unit) Last() string {
@@ -113,20 +154,26 @@ func (u *unit) Last() string {
 func (u *unit) AllLayers() []layer     { return slices.Concat(u.Layers, u.StateLayers) }
 func (u *unit) EncoderLayers() []layer { return u.Layers[:u.Encoder] }
 
-// EvenState is Even of D_s's layers, which follow E_x's, and LastState the vector that they end in.
-func (u *unit) EvenState(i int) bool { return u.Even(u.Encoder + i) }
+// EvenStates is even of D_s's layers, which follow E_x's, and LastState the vector that they end in.
+func (u *unit) EvenStates() (all []bool) {
+	for i := range u.StateLayers {
+		all = append(all, isEven(u.Encoder+i))
+	}
+	return all
+}
+
 func (u *unit) LastState() string {
-	if u.EvenState(len(u.StateLayers)) {
+	if isEven(u.Encoder + len(u.StateLayers)) {
 		return "x"
 	}
 	return "y"
 }
 
-// AtLeastOne is the length of an array of n elements in C, which has none of no element.
-func (u *unit) AtLeastOne(n int) int { return max(n, 1) }
+// atLeastOne is the length of an array of n elements in C, which has none of no element.
+func atLeastOne(n int) int { return max(n, 1) }
 
-// Row is a short initialiser, of a zero for no elements.
-func (u *unit) Row(v []float32) string {
+// floatRow is a short initialiser, of a zero for no elements.
+func floatRow(v []float32) string {
 	text := make([]string, len(v))
 	for i, x := range v {
 		text[i] = float(x)

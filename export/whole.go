@@ -1,7 +1,6 @@
 package export
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -455,11 +454,11 @@ func (w *whole) write() ([]durable.Text, error) {
 	}
 	var all []durable.Text
 	for _, f := range list {
-		var b bytes.Buffer
-		if err := templates().ExecuteTemplate(&b, f.template, f.data); err != nil {
+		text, err := templates().execute(f.template, f.data)
+		if err != nil {
 			return nil, err
 		}
-		all = append(all, durable.Text{Name: f.name, Text: b.Bytes()})
+		all = append(all, durable.Text{Name: f.name, Text: text})
 	}
 	return all, nil
 }

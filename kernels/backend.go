@@ -83,20 +83,17 @@ func New(context *driver.Context, options Options) (*Backend, error) {
 		if _, err := b.kernel(t, "gpc_eig"); err != nil {
 			return err
 		}
-		if b.stream, err = t.NewStream(); err != nil {
-			return err
+		for _, s := range []*driver.Stream{&b.stream, &b.side} {
+			if *s, err = t.NewStream(); err != nil {
+				return err
+			}
 		}
-		if b.side, err = t.NewStream(); err != nil {
-			return err
+		for _, e := range []*driver.Event{&b.forked, &b.halfway, &b.finished} {
+			if *e, err = t.NewEvent(); err != nil {
+				return err
+			}
 		}
-		if b.forked, err = t.NewEvent(); err != nil {
-			return err
-		}
-		if b.halfway, err = t.NewEvent(); err != nil {
-			return err
-		}
-		b.finished, err = t.NewEvent()
-		return err
+		return nil
 	})
 	if err != nil {
 		return nil, errors.Join(err, context.Close())

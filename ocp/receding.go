@@ -1,6 +1,7 @@
 package ocp
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -47,9 +48,7 @@ func (s *Solver) Receding(iterations int, timeLimit time.Duration) (*Receding, e
 	if iterations < 0 || timeLimit < 0 {
 		return nil, fmt.Errorf("ocp: limits of %d iterations and %v, want none negative", iterations, timeLimit)
 	}
-	if iterations == 0 {
-		iterations = s.opt.Iterations
-	}
+	iterations = cmp.Or(iterations, s.opt.Iterations)
 	return newReceding(s, iterations, timeLimit), nil
 }
 

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -106,9 +107,7 @@ func outline(e *closedloop.EpisodeRecord) Episode {
 	for i := range e.Lines {
 		o.Margin = math.Min(o.Margin, float64(e.Lines[i].Margin))
 	}
-	if o.Cause == "" {
-		o.Cause = e.End.Failure
-	}
+	o.Cause = cmp.Or(o.Cause, e.End.Failure)
 	return o
 }
 

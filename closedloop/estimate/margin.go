@@ -1,6 +1,7 @@
 package estimate
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -77,9 +78,7 @@ func newProducts(n, nu, nm, width int) products {
 
 // NewMargin tightens the constraints of a problem by level standard deviations, 0 for DefaultLevel, in b.
 func NewMargin(problem domain.Problem, b *domain.Backoff, f *Filter, level float64) (*Margin, error) {
-	if level == 0 {
-		level = DefaultLevel
-	}
+	level = cmp.Or(level, DefaultLevel)
 	spec := problem.Spec()
 	if !(level > 0) || math.IsInf(level, 0) {
 		return nil, fmt.Errorf("estimate: limits kept off by %v standard deviations, want a number above 0", level)

@@ -88,7 +88,7 @@ var pageRules = []pageRule{
 	{line: `^(bin/gpc-lab |lab/run |make (build|lab|run|test|wheel|python)\b)`, not: "make run and CI do"},
 	{line: `--listen|^bin/gpc view`, not: "it ends with Ctrl-C"},
 	{line: `venv|pip install|house.json|out/house`, not: "python/tests/test_pages.py runs the scripts"},
-	{page: "your-system.md", not: "internal/starter builds and compiles this module, cli holds the page's tables"},
+	{page: "your-system.md", not: "cli builds and compiles this module, and holds the page's tables"},
 	{line: `^\./cart |^ssh|^sbatch|^srun|^kubectl|^for |^gpc compile CASE`, not: "needs a module, a cluster or a case of the reader's"},
 	{line: `gpc compile cartpole`, instead: [2]string{"--budget 15m", "--rounds 1 --scenarios 4 --starts 2 --test-starts 2 --target 0.000001%"}, exit: 1, varies: true},
 	{line: `eval pair cartpole --model cartpole.safetensors`, instead: [2]string{"--model cartpole.safetensors --methods direct,nmpc --episodes 100", "--methods direct,nmpc --episodes 2"}, quick: true},

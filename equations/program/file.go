@@ -160,20 +160,8 @@ func Unmarshal(text []byte) (*Program, error) {
 	if err == nil {
 		err = d.text("name", &p.Name)
 	}
-	if err == nil {
-		err = items(d, "vectors", maxVectors, func(place string, raw json.RawMessage) error {
-			v, err := readVector(place, raw)
-			p.Vectors = append(p.Vectors, v)
-			return err
-		})
-	}
-	if err == nil {
-		err = items(d, "functions", maxFunctions, func(place string, raw json.RawMessage) error {
-			f, err := readFunction(place, raw)
-			p.Functions = append(p.Functions, f)
-			return err
-		})
-	}
+	items(&err, d, "vectors", maxVectors, &p.Vectors, readVector)
+	items(&err, d, "functions", maxFunctions, &p.Functions, readFunction)
 	if err == nil {
 		err = d.end("")
 	}
@@ -243,34 +231,30 @@ func integer(raw json.RawMessage, limit int) (int, error) {
 	return int(v), nil
 }
 
-// items calls read with each entry of a list and its place.
-func items(d reader, field string, limit int, read func(place string, raw json.RawMessage) error) error {
-	raw, err := d.takeField(field)
-	if err != nil {
-		return err
+// items appends what read makes of each entry of a list, one at a time, and its place; not after an error.
+func items[T any](err *error, d reader, field string, limit int, dst *[]T, read func(place string, raw json.RawMessage) (T, error)) {
+	if *err != nil {
+		return
 	}
-	return forEach(field, raw, limit, func(i int, raw json.RawMessage) error { return read(fmt.Sprintf("%s[%d]", field, i), raw) })
-}
-
-// forEach calls read with each entry of the list at a place, one at a time.
-func forEach(place string, raw json.RawMessage, limit int, read func(i int, raw json.RawMessage) error) error {
+	var raw, entry json.RawMessage
+	if raw, *err = d.takeField(field); *err != nil {
+		return
+	}
 	dec := json.NewDecoder(bytes.NewReader(raw))
-	if t, err := dec.Token(); err != nil || t != json.Delim('[') {
-		return fmt.Errorf("%s is %.64s, want a list", place, raw)
+	if t, failed := dec.Token(); failed != nil || t != json.Delim('[') {
+		*err = fmt.Errorf("%s is %.64s, want a list", field, raw)
 	}
-	for i := 0; dec.More(); i++ {
+	for i := 0; *err == nil && dec.More(); i++ {
 		if i == limit {
-			return fmt.Errorf("%s has more than %d entries", place, limit)
-		}
-		var entry json.RawMessage
-		if err := dec.Decode(&entry); err != nil {
-			return fmt.Errorf("%s[%d]: %w", place, i, err)
-		}
-		if err := read(i, entry); err != nil {
-			return err
+			*err = fmt.Errorf("%s has more than %d entries", field, limit)
+		} else if failed := dec.Decode(&entry); failed != nil {
+			*err = fmt.Errorf("%s[%d]: %w", field, i, failed)
+		} else {
+			var v T
+			v, *err = read(fmt.Sprintf("%s[%d]", field, i), entry)
+			*dst = append(*dst, v)
 		}
 	}
-	return nil
 }
 
 func readVector(place string, raw json.RawMessage) (v Vector, err error) {
@@ -278,16 +262,12 @@ func readVector(place string, raw json.RawMessage) (v Vector, err error) {
 	if err != nil {
 		return v, err
 	}
-	if err := d.text("name", &v.Name); err != nil {
-		return v, fmt.Errorf("%s.%w", place, err)
-	}
-	err = items(d, "entries", maxSize, func(entry string, raw json.RawMessage) error {
-		var name string
+	err = d.text("name", &v.Name)
+	items(&err, d, "entries", maxSize, &v.Entries, func(entry string, raw json.RawMessage) (name string, err error) {
 		if raw[0] != '"' || json.Unmarshal(raw, &name) != nil {
-			return fmt.Errorf("%s is %.64s, want a string", entry, raw)
+			err = fmt.Errorf("%s is %.64s, want a string", entry, raw)
 		}
-		v.Entries = append(v.Entries, name)
-		return nil
+		return name, err
 	})
 	if err != nil {
 		return v, fmt.Errorf("%s.%w", place, err)
@@ -302,38 +282,19 @@ func readFunction(place string, raw json.RawMessage) (*Function, error) {
 	}
 	f := &Function{}
 	err = d.text("name", &f.name)
-	for _, list := range []struct {
-		field string
-		value *[]Argument
-	}{{"inputs", &f.in}, {"outputs", &f.out}} {
-		if err == nil {
-			err = items(d, list.field, maxArguments, func(place string, raw json.RawMessage) error {
-				a, err := readArgument(place, raw)
-				*list.value = append(*list.value, a)
-				return err
-			})
-		}
-	}
+	items(&err, d, "inputs", maxArguments, &f.in, readArgument)
+	items(&err, d, "outputs", maxArguments, &f.out, readArgument)
 	for _, a := range f.in {
 		f.inputs += a.Size
 	}
-	if err == nil {
-		err = items(d, "code", maxNodes, func(place string, raw json.RawMessage) error {
-			n, err := readNode(place, raw)
-			f.nodes = append(f.nodes, n)
-			return err
-		})
-	}
-	if err == nil {
-		err = items(d, "results", maxSize, func(place string, raw json.RawMessage) error {
-			v, err := integer(raw, math.MaxInt32)
-			f.results = append(f.results, Value(v))
-			if err != nil {
-				return fmt.Errorf("%s %w", place, err)
-			}
-			return nil
-		})
-	}
+	items(&err, d, "code", maxNodes, &f.nodes, readNode)
+	items(&err, d, "results", maxSize, &f.results, func(place string, raw json.RawMessage) (Value, error) {
+		v, err := integer(raw, math.MaxInt32)
+		if err != nil {
+			err = fmt.Errorf("%s %w", place, err)
+		}
+		return Value(v), err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("%s.%w", place, err)
 	}

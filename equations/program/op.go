@@ -87,6 +87,12 @@ func Ops() []Op {
 // Compute is the operation's result, rounded as package math does; those of fewer operands leave the others out.
 func (o Op) Compute(x, y, z float64) float64 { return compute(o, x, y, z) }
 
+// elementary are the operations of one operand that are functions of package math.
+var elementary = [opCount]func(float64) float64{
+	Sin: math.Sin, Cos: math.Cos, Tan: math.Tan, Asin: math.Asin, Acos: math.Acos, Atan: math.Atan,
+	Sinh: math.Sinh, Cosh: math.Cosh, Tanh: math.Tanh, Exp: math.Exp, Log: math.Log,
+}
+
 func compute(o Op, x, y, z float64) float64 {
 	switch o {
 	case Add:
@@ -103,38 +109,10 @@ func compute(o Op, x, y, z float64) float64 {
 		return math.Abs(x)
 	case Sqrt:
 		return math.Sqrt(x)
-	case Sin:
-		return math.Sin(x)
-	case Cos:
-		return math.Cos(x)
-	case Tan:
-		return math.Tan(x)
-	case Asin:
-		return math.Asin(x)
-	case Acos:
-		return math.Acos(x)
-	case Atan:
-		return math.Atan(x)
-	case Sinh:
-		return math.Sinh(x)
-	case Cosh:
-		return math.Cosh(x)
-	case Tanh:
-		return math.Tanh(x)
-	case Exp:
-		return math.Exp(x)
-	case Log:
-		return math.Log(x)
 	case Floor:
 		return math.Floor(x)
 	case Detach:
 		return x
-	case Pow:
-		return math.Pow(x, y)
-	case Atan2:
-		return math.Atan2(x, y)
-	case Hypot:
-		return math.Hypot(x, y)
 	case Min:
 		return min(x, y)
 	case Max:
@@ -150,6 +128,15 @@ func compute(o Op, x, y, z float64) float64 {
 			return y
 		}
 		return z
+	case Pow:
+		return math.Pow(x, y)
+	case Atan2:
+		return math.Atan2(x, y)
+	case Hypot:
+		return math.Hypot(x, y)
+	}
+	if f := elementary[o]; f != nil {
+		return f(x)
 	}
 	panic(fmt.Sprintf("program: %s is not computed", o))
 }

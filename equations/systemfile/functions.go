@@ -163,6 +163,20 @@ func widened(g *program.Function) evaluator[complex128] {
 	}
 }
 
+// unary and binary are the operations that are functions of package dual.
+var (
+	unary = [...]func(complex128) complex128{
+		program.Abs: dual.Abs[complex128], program.Sqrt: dual.Sqrt[complex128], program.Sin: dual.Sin[complex128], program.Cos: dual.Cos[complex128],
+		program.Tan: dual.Tan[complex128], program.Asin: dual.Asin[complex128], program.Acos: dual.Acos[complex128], program.Atan: dual.Atan[complex128],
+		program.Sinh: dual.Sinh[complex128], program.Cosh: dual.Cosh[complex128], program.Tanh: dual.Tanh[complex128], program.Exp: dual.Exp[complex128],
+		program.Log: dual.Log[complex128], program.Select: nil,
+	}
+	binary = [...]func(x, y complex128) complex128{
+		program.Div: dual.Div[complex128], program.Pow: dual.Pow[complex128], program.Atan2: dual.Atan2[complex128], program.Hypot: dual.Hypot[complex128],
+		program.Min: dual.Min[complex128], program.Max: dual.Max[complex128], program.Select: nil,
+	}
+)
+
 // compute is an operation at dual numbers, whose value is that of Op.Compute.
 func compute(op program.Op, x, y, z complex128) complex128 {
 	switch op {
@@ -172,51 +186,19 @@ func compute(op program.Op, x, y, z complex128) complex128 {
 		return x - y
 	case program.Mul:
 		return x * y
-	case program.Div:
-		return dual.Div(x, y)
 	case program.Neg:
 		return -x
-	case program.Abs:
-		return dual.Abs(x)
-	case program.Sqrt:
-		return dual.Sqrt(x)
-	case program.Sin:
-		return dual.Sin(x)
-	case program.Cos:
-		return dual.Cos(x)
-	case program.Tan:
-		return dual.Tan(x)
-	case program.Asin:
-		return dual.Asin(x)
-	case program.Acos:
-		return dual.Acos(x)
-	case program.Atan:
-		return dual.Atan(x)
-	case program.Sinh:
-		return dual.Sinh(x)
-	case program.Cosh:
-		return dual.Cosh(x)
-	case program.Tanh:
-		return dual.Tanh(x)
-	case program.Exp:
-		return dual.Exp(x)
-	case program.Log:
-		return dual.Log(x)
-	case program.Pow:
-		return dual.Pow(x, y)
-	case program.Atan2:
-		return dual.Atan2(x, y)
-	case program.Hypot:
-		return dual.Hypot(x, y)
-	case program.Min:
-		return dual.Min(x, y)
-	case program.Max:
-		return dual.Max(x, y)
 	case program.Select:
 		if dual.Value(x) != 0 {
 			return y
 		}
 		return z
+	}
+	if f := unary[op]; f != nil {
+		return f(x)
+	}
+	if f := binary[op]; f != nil {
+		return f(x, y)
 	}
 	// The others have the derivative 0: floor, detach, comparisons.
 	return complex(op.Compute(dual.Value(x), dual.Value(y), dual.Value(z)), 0)

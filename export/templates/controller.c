@@ -14,7 +14,7 @@
 #endif
 
 enum {
-    NS = {{.NS}}, NC = {{.NC}}, CONTEXT = {{.AtLeastOne .NC}}, NU = {{.NU}}, NJ = {{.NJ}}, ALL = {{.All}}, ROWS = ALL + 2 * NU, WIDE = NU + 1,
+    NS = {{.NS}}, NC = {{.NC}}, CONTEXT = {{atLeastOne .NC}}, NU = {{.NU}}, NJ = {{.NJ}}, ALL = {{.All}}, ROWS = ALL + 2 * NU, WIDE = NU + 1,
     RELINEARISATIONS = 10, STEPS = GPC_{{.Macro}}_STEPS
 };
 
@@ -45,7 +45,7 @@ static void policy(const double *s, const double *c, const float *w, double *u)
 /* Rolls out the given actions and what goes on behind them, until a limit breaks. */
 static void roll(gpc_{{.Symbol}}_plan *p, {{.TakesKept}}const double *s0, const double *c0, const float *w, const double *given, int count, enum behind behind, int steps)
 {
-    double s[NS], c[CONTEXT], s_next[NS], c_next[CONTEXT], m[{{.AtLeastOne .All}}];
+    double s[NS], c[CONTEXT], s_next[NS], c_next[CONTEXT], m[{{atLeastOne .All}}];
     int h;
 
     memcpy(s, s0, sizeof s);

@@ -3,7 +3,7 @@
 enum { EPISODES = {{len .Episodes}}{{if .Navigates}}, OFF_MAP_GPC = {{.OffMap}}, GUARDED_GPC = {{.Guarded}}{{end}} };
 
 static const struct {
-    double s[{{.NS}}], c[{{.AtLeastOne .NC}}], end[{{.NS}}], cost;
+    double s[{{.NS}}], c[{{atLeastOne .NC}}], end[{{.NS}}], cost;
     int safe;
 } episode[EPISODES] = {
 {{- range .Episodes}}
@@ -29,7 +29,7 @@ static const double acting[][{{.Observer.Size}}] = {
 /* An episode whose sensors have faults: what was given, and by gpc the faults, the estimate and the action. */
 enum { REPLAYED = {{len .Observer.Replay}} };
 static const struct {
-    double y[{{.Observer.NY}}], c[{{.AtLeastOne .NC}}], s[{{.NS}}], u[{{.NU}}];
+    double y[{{.Observer.NY}}], c[{{atLeastOne .NC}}], s[{{.NS}}], u[{{.NU}}];
     int fault[{{.Observer.NY}}];
 } replay[REPLAYED] = {
 {{- range .Observer.Replay}}

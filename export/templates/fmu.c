@@ -47,7 +47,7 @@ typedef struct {
 #define PERIOD {{constant .Spec.StepSeconds}}
 
 enum {
-    NS = {{.NS}}, NC = {{.NC}}, CONTEXT = {{.AtLeastOne .NC}}, NU = {{.NU}}, NJ = {{.NJ}}, NP = {{.NP}}, ALL = {{.All}},
+    NS = {{.NS}}, NC = {{.NC}}, CONTEXT = {{atLeastOne .NC}}, NU = {{.NU}}, NJ = {{.NJ}}, NP = {{.NP}}, ALL = {{.All}},
     /* Where vectors stand among the real values. */
 {{- range .Reals}}
     AT_{{.Macro}} = {{.At}},
@@ -90,7 +90,7 @@ static void defaults(unit *m)
     for (i = 0; i < NJ; i++)
         m->real[AT_W + i] = {{constant .Equally}};
 {{- else}}
-    static const double scenario[{{.AtLeastOne .NP}}] = { {{row .Scenario}} };
+    static const double scenario[{{atLeastOne .NP}}] = { {{row .Scenario}} };
 
     m->boolean = 0; /* not failed */
     memcpy(m->real + AT_P, scenario, NP * sizeof *scenario);

@@ -15,7 +15,7 @@
 
 #include "test_episodes.h"
 
-enum { NS = {{.NS}}, NC = {{.NC}}, CONTEXT = {{.AtLeastOne .NC}}, NU = {{.NU}}, STEPS = GPC_{{.Macro}}_STEPS };
+enum { NS = {{.NS}}, NC = {{.NC}}, CONTEXT = {{atLeastOne .NC}}, NU = {{.NU}}, STEPS = GPC_{{.Macro}}_STEPS };
 
 #ifdef GPC_TICKS
 unsigned long GPC_TICKS(void);
@@ -118,7 +118,7 @@ static void act(int t, const double *y, const double *c, double *u)
 /* Episode e from (s, c), which become its end: whether it is safe, and its cost. */
 static int drive(int e, double *s, double *c, double *cost)
 {
-    double u[NU], m[{{.AtLeastOne .All}}], s_next[NS], c_next[CONTEXT];
+    double u[NU], m[{{atLeastOne .All}}], s_next[NS], c_next[CONTEXT];
 {{- if .Filtered}}
     double y[{{.Observer.NY}}], told[CONTEXT];
 {{- end}}

@@ -9,7 +9,7 @@
 #endif
 
 enum {
-    NS = {{.NS}}, NC = {{.NC}}, CONTEXT = {{.AtLeastOne .NC}}, NU = {{.NU}}, STEPS = GPC_{{.Macro}}_STEPS, AHEAD = {{.Observer.Ahead}}{{if .Filtered}},
+    NS = {{.NS}}, NC = {{.NC}}, CONTEXT = {{atLeastOne .NC}}, NU = {{.NU}}, STEPS = GPC_{{.Macro}}_STEPS, AHEAD = {{.Observer.Ahead}}{{if .Filtered}},
     NY = {{.Observer.NY}}, UNKNOWN = {{len .Observer.Unknown}}, N = NS + UNKNOWN{{end}}{{if .KeepsOff}},
     ALL = GPC_{{.Macro}}_MARGINS, LOOK = {{.Spec.LookAhead}}, STEERED = N + NU{{end}}
 };

@@ -59,7 +59,7 @@ typedef struct {
 /* A decision of a plan: the feedback k that holds the plant to the plan, the derivatives d of the step by what is estimated and by the action,
  * and {{if .InPlace}}in their place {{end}}what is found of them. */
 typedef struct {
-    double s[{{.NS}}], c[{{.AtLeastOne .NC}}], u[{{.NU}}], k[{{.NU}}][{{.NS}}];
+    double s[{{.NS}}], c[{{atLeastOne .NC}}], u[{{.NU}}], k[{{.NU}}][{{.NS}}];
     {{if .InPlace}}union{{else}}struct{{end}} {
         double d[{{.Observer.Size}}][{{.Steered}}];
         gpc_{{.Symbol}}_found found;
@@ -70,7 +70,7 @@ typedef struct {
 typedef struct {
     gpc_{{.Symbol}}_loop loop;
     /* By what the last decision was made: state and context of when its action begins to act. */
-    double s[{{.NS}}], c[{{.AtLeastOne .NC}}];
+    double s[{{.NS}}], c[{{atLeastOne .NC}}];
     /* The action that was decided last. Write into it what was executed instead, if something was, before the next decision. */
     double u[{{.NU}}];
 {{- if .Observer.Ahead}}
@@ -93,7 +93,7 @@ typedef struct {
 {{- end}}
 {{- end}}
     /* The estimate at the last measurement, the lower root of its covariance, and the context with the estimates in it. */
-    double x[{{.Observer.Size}}], root[{{.Observer.Size}}][{{.Observer.Size}}], context[{{.AtLeastOne .NC}}], before[{{.NU}}];
+    double x[{{.Observer.Size}}], root[{{.Observer.Size}}][{{.Observer.Size}}], context[{{atLeastOne .NC}}], before[{{.NU}}];
 {{- end}}
 } gpc_{{.Symbol}}_measured;
 

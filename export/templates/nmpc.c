@@ -23,7 +23,7 @@
 #endif
 
 enum {
-    NS = {{.NS}}, NC = {{.NC}}, CONTEXT = {{.AtLeastOne .NC}}, NU = {{.NU}}, NJ = {{.NJ}}, NM = {{.NM}}, ALL = {{.All}}, ROWS = ALL + 2 * NU, WIDE = NU + 1,
+    NS = {{.NS}}, NC = {{.NC}}, CONTEXT = {{atLeastOne .NC}}, NU = {{.NU}}, NJ = {{.NJ}}, NM = {{.NM}}, ALL = {{.All}}, ROWS = ALL + 2 * NU, WIDE = NU + 1,
     ESCAPES = {{.Y.EscapeSteps}}, RELINEARISATIONS = 10, STEPS = GPC_{{.Macro}}_STEPS, N = GPC_{{.Macro}}_HORIZON,
     NA = GPC_{{.Macro}}_MOVING, D = GPC_{{.Macro}}_VARIABLES, NX = GPC_{{.Macro}}_INPUTS, LASTS = {{if .Spec.Horizon}}1{{else}}0{{end}}, /* the plant runs on */
     /* Where s, c, u and the next state stand among the inputs of a function. */

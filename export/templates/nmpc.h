@@ -41,7 +41,7 @@ enum {
 /* The sizes of what follows: a plan's steps, moving states and contexts, variables of a step, margins. */
 enum {
     GPC_{{.Macro}}_HORIZON = {{.Horizon}}, GPC_{{.Macro}}_MOVING = {{len .Solver.Moving}}, GPC_{{.Macro}}_VARIABLES = {{.Solver.Width}},
-    GPC_{{.Macro}}_LIMITS = {{.AtLeastOne .All}}, GPC_{{.Macro}}_INPUTS = {{.Solver.Inputs}}, GPC_{{.Macro}}_FILTER = 64
+    GPC_{{.Macro}}_LIMITS = {{atLeastOne .All}}, GPC_{{.Macro}}_INPUTS = {{.Solver.Inputs}}, GPC_{{.Macro}}_FILTER = 64
 };
 
 /* A plan with every function's value along it. */
@@ -71,7 +71,7 @@ typedef struct {
     /* Behind the horizon a plan costs first_order'd + d'second_order d/2, d being its way from the place to rest in typical sizes. They are
      * found again where the context that no action moves, or the preference, is another than known. */
     double place[GPC_{{.Macro}}_MOVING], first_order[GPC_{{.Macro}}_MOVING], second_order[GPC_{{.Macro}}_MOVING][GPC_{{.Macro}}_MOVING];
-    double of_context[{{.AtLeastOne .NC}}], of_weights[{{.NJ}}];
+    double of_context[{{atLeastOne .NC}}], of_weights[{{.NJ}}];
     int known, rests, of_adaptive;
 {{- end}}
     int now, steps, filters, iterations, gains, adaptive, warm, ready, converged;

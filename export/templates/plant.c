@@ -1,5 +1,5 @@
 enum {
-    NS = {{.NS}}, NC = {{.NC}}, CONTEXT = {{.AtLeastOne .NC}}, NU = {{.NU}}, NJ = {{.NJ}}, NM = {{.NM}}, ESCAPES = {{.Y.EscapeSteps}}, ALL = {{.All}},
+    NS = {{.NS}}, NC = {{.NC}}, CONTEXT = {{atLeastOne .NC}}, NU = {{.NU}}, NJ = {{.NJ}}, NM = {{.NM}}, ESCAPES = {{.Y.EscapeSteps}}, ALL = {{.All}},
     /* Where s, c, u and the next state stand among the inputs of a function. */
     AT_C = NS, AT_U = NS + NC, AT_NEXT = NS + NC + NU, INPUTS = NS + NC + NU + NS{{if .Filtered}},
     OUTPUTS = {{.Observer.NY}}, UNKNOWN = {{len .Observer.Unknown}}, ESTIMATED = NS + UNKNOWN{{end}}{{if .KeepsOff}},

@@ -172,7 +172,7 @@ void gpc_{{.Symbol}}_direct(const float s[], const float c[], const float *w, fl
 {{range $i, $l := .Layers}}
     {{if eq $i $.Encoder}}/* D_u */
     {{else if eq $i 0}}/* E_x */
-    {{end}}layer({{$l.In}}, {{$l.Out}}, {{$l.Name}}_w, {{$l.Name}}_b, {{if $l.ReLU}}1{{else}}0{{end}}, {{if $.Even $i}}x, y{{else}}y, x{{end}});
+    {{end}}layer({{$l.In}}, {{$l.Out}}, {{$l.Name}}_w, {{$l.Name}}_b, {{if $l.ReLU}}1{{else}}0{{end}}, {{if even $i}}x, y{{else}}y, x{{end}});
 {{- end}}
 
     {{if .BaseHook}}gpc_{{.Symbol}}_base{{else}}base{{end}}(s, c, u);
@@ -195,10 +195,10 @@ double gpc_{{.Symbol}}_residual(const float s[], const float c[], const float *w
 
     observe(s, c, w, x);
 {{- range $i, $l := .EncoderLayers}}
-    layer({{$l.In}}, {{$l.Out}}, {{$l.Name}}_w, {{$l.Name}}_b, {{if $l.ReLU}}1{{else}}0{{end}}, {{if $.Even $i}}x, y{{else}}y, x{{end}});
+    layer({{$l.In}}, {{$l.Out}}, {{$l.Name}}_w, {{$l.Name}}_b, {{if $l.ReLU}}1{{else}}0{{end}}, {{if even $i}}x, y{{else}}y, x{{end}});
 {{- end}}
 {{- range $i, $l := .StateLayers}}
-    layer({{$l.In}}, {{$l.Out}}, {{$l.Name}}_w, {{$l.Name}}_b, {{if $l.ReLU}}1{{else}}0{{end}}, {{if $.EvenState $i}}x, y{{else}}y, x{{end}});
+    layer({{$l.In}}, {{$l.Out}}, {{$l.Name}}_w, {{$l.Name}}_b, {{if $l.ReLU}}1{{else}}0{{end}}, {{if index $.EvenStates $i}}x, y{{else}}y, x{{end}});
 {{- end}}
     for (i = 0; i < GPC_{{.Macro}}_STATE; i++) {
         const float correction = state_scale[i] * {{.LastState}}[i], decoded = state_mean[i] + correction;

@@ -4,19 +4,19 @@
 enum { RECORDS = {{len .Records}} };
 
 static const struct {
-    float s[{{len $r.S}}], c[{{.AtLeastOne (len $r.C)}}];
+    float s[{{len $r.S}}], c[{{atLeastOne (len $r.C)}}];
     int fixed; /* whether w is the preference; adaptive otherwise */
     float w[{{len .Spec.Objectives}}], base[{{len $r.Plan}}], plan[{{len $r.Plan}}], reference[{{len $r.Plan}}];
 } recorded[RECORDS] = {
 {{- range $i, $r := .Records}}
     {
-        { {{$.Row $r.S}} },
-        { {{$.Row $r.C}} },
+        { {{floatRow $r.S}} },
+        { {{floatRow $r.C}} },
         {{if $r.W}}1{{else}}0{{end}},
-        { {{$.Row $r.W}} },
-        { {{$.Row (index $.Bases $i)}} },
-        { {{$.Row $r.Plan}} },
-        { {{$.Row $r.Reference}} },
+        { {{floatRow $r.W}} },
+        { {{floatRow (index $.Bases $i)}} },
+        { {{floatRow $r.Plan}} },
+        { {{floatRow $r.Reference}} },
     },
 {{- end}}
 };

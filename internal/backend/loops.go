@@ -12,7 +12,7 @@ import (
 // LoopsBackend is implemented by a backend that keeps the latents of many closed
 // loops where it computes: observations go in, actions come out, and a latent
 // crosses only when it is asked for. Package batchnav uses it where it can; package
-// internal/loops does the same in single operations of any backend.
+// HostLoops does the same in single operations of any backend.
 type LoopsBackend interface {
 	// NewLoops prepares the loops, which have no latent yet. ErrNoLoops says that
 	// this problem, or a model of these sizes, is navigated in single operations.

@@ -172,27 +172,21 @@ func ordered[T int64 | uint64 | string](o token.Token, p, q T) (value, bool) {
 	return nil, false
 }
 
+// arithmetic, comparisons and mirrors are operators on numbers. Those of mirrors have their operands in the other order.
+var (
+	arithmetic  = map[token.Token]program.Op{token.ADD: program.Add, token.SUB: program.Sub, token.MUL: program.Mul, token.QUO: program.Div}
+	comparisons = map[token.Token]program.Op{token.LSS: program.Less, token.LEQ: program.AtMost, token.EQL: program.Equal}
+	mirrors     = map[token.Token]program.Op{token.GTR: program.Less, token.GEQ: program.AtMost}
+)
+
 func (x *machine) numbers(o token.Token, a, b value) value {
-	switch o {
-	case token.ADD:
-		return x.apply(program.Add, a, b)
-	case token.SUB:
-		return x.apply(program.Sub, a, b)
-	case token.MUL:
-		return x.apply(program.Mul, a, b)
-	case token.QUO:
-		return x.apply(program.Div, a, b)
-	case token.LSS:
-		return x.compare(program.Less, a, b)
-	case token.GTR:
-		return x.compare(program.Less, b, a)
-	case token.LEQ:
-		return x.compare(program.AtMost, a, b)
-	case token.GEQ:
-		return x.compare(program.AtMost, b, a)
-	case token.EQL:
-		return x.compare(program.Equal, a, b)
-	case token.NEQ:
+	if op, ok := arithmetic[o]; ok {
+		return x.apply(op, a, b)
+	} else if op, ok := comparisons[o]; ok {
+		return x.compare(op, a, b)
+	} else if op, ok := mirrors[o]; ok {
+		return x.compare(op, b, a)
+	} else if o == token.NEQ {
 		return x.negate(x.compare(program.Equal, a, b))
 	}
 	x.fail("%s of numbers is not followed", o)

@@ -105,9 +105,7 @@ func NewSearch(p domain.Problem, opt Options) (*Search, error) {
 	if len(spec.Switches) == 0 {
 		return nil, fmt.Errorf("mixedinteger: case %q has no switched action", spec.Name)
 	}
-	if opt.Round == 0 {
-		opt.Round = mostRound
-	}
+	opt.Round = cmp.Or(opt.Round, mostRound)
 	if opt.Round < 1 || opt.Round > MaxCandidates {
 		return nil, fmt.Errorf("mixedinteger: rounds of %d candidates, want 1 to %d", opt.Round, MaxCandidates)
 	}

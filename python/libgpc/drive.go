@@ -30,15 +30,11 @@ func (d *drive) Close() error { return d.session.Close() }
 
 //export gpc_drive_new
 func gpc_drive_new(h C.uintptr_t, opt *C.char, n C.int64_t, loops *C.uintptr_t, err **C.char) C.int32_t {
-	return onHandle(h, err, func(s *session) error {
-		var o struct {
-			Method     string `json:"method"`
-			Candidates int    `json:"candidates"`
-			measured
-		}
-		if err := options(opt, &o); err != nil {
-			return err
-		}
+	return onCall(h, opt, 0, err, func(s *session, o *struct {
+		Method     string `json:"method"`
+		Candidates int    `json:"candidates"`
+		measured
+	}, _ *run) error {
 		setup, err := s.setupOf(o.Method)
 		if err != nil {
 			return err

@@ -142,26 +142,22 @@ func (f *fleetOf[T]) description() any {
 
 //export gpc_fleet_new
 func gpc_fleet_new(opt *C.char, out *C.uintptr_t, err **C.char) C.int32_t {
-	return try(err, func() error {
-		var o struct {
-			Case         string             `json:"case"`
-			Environments int                `json:"environments"`
-			Seed         uint64             `json:"seed"`
-			Cycle        int                `json:"cycle"`
-			Preference   []float64          `json:"preference"` // none: adaptive
-			Noise        float64            `json:"noise"`
-			Regime       string             `json:"regime"`
-			Shift        map[string]float64 `json:"shift"`
-			Safeguard    bool               `json:"safeguard"`
-			Past         bool               `json:"past"`
-			FailureCost  float64            `json:"failure_cost"`
-			Autoreset    string             `json:"autoreset"`
-			Threads      int                `json:"threads"`
-			Type         string             `json:"dtype"`
-		}
-		if err := options(opt, &o); err != nil {
-			return err
-		}
+	return withOptions(opt, err, func(o *struct {
+		Case         string             `json:"case"`
+		Environments int                `json:"environments"`
+		Seed         uint64             `json:"seed"`
+		Cycle        int                `json:"cycle"`
+		Preference   []float64          `json:"preference"` // none: adaptive
+		Noise        float64            `json:"noise"`
+		Regime       string             `json:"regime"`
+		Shift        map[string]float64 `json:"shift"`
+		Safeguard    bool               `json:"safeguard"`
+		Past         bool               `json:"past"`
+		FailureCost  float64            `json:"failure_cost"`
+		Autoreset    string             `json:"autoreset"`
+		Threads      int                `json:"threads"`
+		Type         string             `json:"dtype"`
+	}) error {
 		c, err := catalogue().Find(o.Case)
 		if err != nil {
 			return err

@@ -26,14 +26,10 @@ type tensorShape struct {
 
 //export gpc_model_read
 func gpc_model_read(opt *C.char, out *C.uintptr_t, err **C.char) C.int32_t {
-	return try(err, func() error {
-		var o struct {
-			Case string `json:"case"` // "" takes the file as it is
-			File string `json:"file"` // "" is the case's bundled map
-		}
-		if err := options(opt, &o); err != nil {
-			return err
-		}
+	return withOptions(opt, err, func(o *struct {
+		Case string `json:"case"` // "" takes the file as it is
+		File string `json:"file"` // "" is the case's bundled map
+	}) error {
 		if o.Case == "" {
 			m, err := model.ReadFile(o.File)
 			if err == nil {
@@ -77,10 +73,7 @@ func aboutModel(m *model.Model) (modelAbout, error) {
 func gpc_model_about(h C.uintptr_t, out **C.char, err **C.char) C.int32_t {
 	return onHandle(h, err, func(m *model.Model) error {
 		a, err := aboutModel(m)
-		if err != nil {
-			return err
-		}
-		return answer(out, a)
+		return answer(out, a, err)
 	})
 }
 
@@ -103,16 +96,12 @@ const outsideCommand = "gpc.models.save: the tensors came from outside the progr
 
 //export gpc_model_save
 func gpc_model_save(h C.uintptr_t, opt *C.char, data *C.float, length C.int64_t, out **C.char, err **C.char) C.int32_t {
-	return onHandle(h, err, func(template *model.Model) error {
-		var o struct {
-			File        string          `json:"file"`
-			Command     string          `json:"command"` // what made the tensors; "": not said
-			Tensors     []tensorShape   `json:"tensors"` // one behind the other in data
-			Calibration json.RawMessage `json:"calibration"`
-		}
-		if err := options(opt, &o); err != nil {
-			return err
-		}
+	return onCall(h, opt, 0, err, func(template *model.Model, o *struct {
+		File        string          `json:"file"`
+		Command     string          `json:"command"` // what made the tensors; "": not said
+		Tensors     []tensorShape   `json:"tensors"` // one behind the other in data
+		Calibration json.RawMessage `json:"calibration"`
+	}, _ *run) error {
 		size := 0
 		for i, t := range o.Tensors {
 			n := 1
@@ -166,10 +155,7 @@ func gpc_model_save(h C.uintptr_t, opt *C.char, data *C.float, length C.int64_t,
 			return gpc.BadInput(err)
 		}
 		a, err := aboutModel(m)
-		if err != nil {
-			return err
-		}
-		return answer(out, a)
+		return answer(out, a, err)
 	})
 }
 
@@ -187,13 +173,9 @@ type dataAbout struct {
 
 //export gpc_data_read
 func gpc_data_read(opt *C.char, out *C.uintptr_t, err **C.char) C.int32_t {
-	return try(err, func() error {
-		var o struct {
-			Folders []string `json:"folders"`
-		}
-		if err := options(opt, &o); err != nil {
-			return err
-		}
+	return withOptions(opt, err, func(o *struct {
+		Folders []string `json:"folders"`
+	}) error {
 		var sets []*dataset.Dataset
 		s := &sampleColumns{}
 		for _, f := range o.Folders {

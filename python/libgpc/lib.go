@@ -24,6 +24,7 @@ package main
 import "C"
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -163,14 +164,43 @@ func options(text *C.char, dst any) error {
 	return nil
 }
 
+// withOptions runs f on options.
+func withOptions[O any](opt *C.char, err **C.char, f func(*O) error) C.int32_t {
+	return try(err, func() error {
+		o := new(O)
+		if err := options(opt, o); err != nil {
+			return err
+		}
+		return f(o)
+	})
+}
+
+// onCall runs f on the object of a handle, options, and the run of a handle of gpc_cancel_new.
+func onCall[T, O any](h C.uintptr_t, opt *C.char, cancel C.uintptr_t, err **C.char, f func(T, *O, *run) error) C.int32_t {
+	return withOptions(opt, err, func(o *O) error {
+		v, err := fromHandle[T](h)
+		if err != nil {
+			return err
+		}
+		r, err := runOf(cancel)
+		if err != nil {
+			return err
+		}
+		return f(v, o, r)
+	})
+}
+
 // checkOutput refuses, before any work, a file that cannot be written or holds the system that is worked on; "" is none.
 func checkOutput(name, path string, systems ...string) error {
 	inputs := durable.Ending(gpc.SystemSuffix, "the system", systems...)
 	return gpc.BadInput(durable.Check([]durable.File{{Name: name, Path: path}}, inputs))
 }
 
-// answer gives the caller JSON, null for numbers that are none.
-func answer(out **C.char, v any) error {
+// answer gives the caller JSON, null for numbers that are none, unless v came with an error.
+func answer(out **C.char, v any, errs ...error) error {
+	if err := cmp.Or(errs...); err != nil {
+		return err
+	}
 	text, err := finite.Marshal(v)
 	if err == nil {
 		*out = C.CString(string(text))
@@ -324,25 +354,21 @@ func (s *session) setupOf(method string) (gpc.Setup, error) {
 
 //export gpc_open
 func gpc_open(opt *C.char, out *C.uintptr_t, err **C.char) C.int32_t {
-	return try(err, func() error {
-		var o struct {
-			Case    string `json:"case"`
-			System  string `json:"system"` // the text of one, instead of a case
-			Model   string `json:"model"`
-			Method  string `json:"method"`
-			Backend string `json:"backend"`
-			Threads int    `json:"threads"`
-			TF32    bool   `json:"tf32"`
-			Device  *int   `json:"device"`
-			Scene   string `json:"scene"`
-			// Gains is the share by which those of the actuators are uncertain.
-			Gains  float64 `json:"uncertain_gains"`
-			Robots int     `json:"robots"` // of a crowd; 0: the case's scenes
-			measured
-		}
-		if err := options(opt, &o); err != nil {
-			return err
-		}
+	return withOptions(opt, err, func(o *struct {
+		Case    string `json:"case"`
+		System  string `json:"system"` // the text of one, instead of a case
+		Model   string `json:"model"`
+		Method  string `json:"method"`
+		Backend string `json:"backend"`
+		Threads int    `json:"threads"`
+		TF32    bool   `json:"tf32"`
+		Device  *int   `json:"device"`
+		Scene   string `json:"scene"`
+		// Gains is the share by which those of the actuators are uncertain.
+		Gains  float64 `json:"uncertain_gains"`
+		Robots int     `json:"robots"` // of a crowd; 0: the case's scenes
+		measured
+	}) error {
 		s := &session{file: o.Model, uncertain: o.Gains != 0, measured: o.measured}
 		var err error
 		if s.catalogued, err = findCase(o.Case, o.System); err != nil {

@@ -61,7 +61,7 @@ func (y *optima) solveSoft(r *run, problems []acopf.Problem, prices map[string]f
 		}
 		result, err := acopf.SolveSoft(r, y.n, pr.Pd, pr.Qd, y.s.Options(), soft)
 		if err != nil {
-			return refusedUnless(r, err)
+			return asBadInput(r, err)
 		}
 		if limits = append(limits, []results.Broken{}); result.Limits == nil {
 			y.write(k, &result.Result, nil, nil, dst)
@@ -164,7 +164,7 @@ func gpc_network_least(h C.uintptr_t, pd unsafe.Pointer, pds C.int64_t, qd unsaf
 		}
 		least, err := results.Least(r, y.n, scaled(active, 1/y.n.BaseMVA), scaled(reactive, 1/y.n.BaseMVA), acopf.Options{Threads: y.threads(), Dispatchable: rule})
 		if err != nil {
-			return refusedUnless(r, err)
+			return asBadInput(r, err)
 		}
 		return answer(out, least)
 	})

@@ -9,7 +9,6 @@ import (
 	"math"
 	"unsafe"
 
-	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/grid/acopf"
 	"github.com/gpc-engine/gpc/grid/powerflow"
 	"github.com/gpc-engine/gpc/grid/ppc"
@@ -36,7 +35,13 @@ func table(name string, p unsafe.Pointer, count C.int64_t, columns int) ([]float
 //
 //export gpc_grid_flow
 func gpc_grid_flow(h C.uintptr_t, opt *C.char, voltages unsafe.Pointer, buses C.int64_t, out **C.char, cancel C.uintptr_t, err **C.char) C.int32_t {
-	return onHandle(h, err, func(y *optima) error {
+	return onCall(h, opt, cancel, err, func(y *optima, o *struct {
+		GivenStart    bool      `json:"given"`
+		EnforceQ      bool      `json:"enforce_q"`
+		Tolerance     float64   `json:"tolerance"`
+		MaxIterations int       `json:"max_iterations"`
+		Shares        []float64 `json:"shares"` // of the balance, by unit; null leaves it to the reference
+	}, r *run) error {
 		g := y.grid
 		v, err := table("voltages", voltages, buses, 2)
 		if err != nil {
@@ -45,30 +50,13 @@ func gpc_grid_flow(h C.uintptr_t, opt *C.char, voltages unsafe.Pointer, buses C.
 		if len(v) != 2*y.n.Buses() {
 			return wrongf("voltages has %d rows, want %d", int64(buses), y.n.Buses())
 		}
-		var o struct {
-			GivenStart    bool      `json:"given"`
-			EnforceQ      bool      `json:"enforce_q"`
-			Tolerance     float64   `json:"tolerance"`
-			MaxIterations int       `json:"max_iterations"`
-			Shares        []float64 `json:"shares"` // of the balance, by unit; null leaves it to the reference
-		}
-		if err := options(opt, &o); err != nil {
-			return err
-		}
-		r, err := runOf(cancel)
-		if err != nil {
-			return err
-		}
 		flow := powerflow.Options{EnforceQ: o.EnforceQ, Tolerance: o.Tolerance, MaxIterations: o.MaxIterations}
 		if o.Shares != nil {
 			flow.Slack = &powerflow.Slack{Shares: o.Shares, Unlimited: true}
 		}
 		sol, reason, err := g.PowerFlow(r, o.GivenStart, flow)
 		if err != nil {
-			if r.Err() != nil {
-				return err
-			}
-			return gpc.BadInput(err)
+			return asBadInput(r, err)
 		}
 		atLimit := []int{}
 		for b := range sol.Vm {
@@ -87,7 +75,13 @@ func gpc_grid_flow(h C.uintptr_t, opt *C.char, voltages unsafe.Pointer, buses C.
 //export gpc_grid_optimal
 func gpc_grid_optimal(h C.uintptr_t, opt *C.char, bus unsafe.Pointer, buses C.int64_t, gen unsafe.Pointer, gens C.int64_t, branch unsafe.Pointer, branches C.int64_t,
 	out **C.char, cancel C.uintptr_t, err **C.char) C.int32_t {
-	return onHandle(h, err, func(y *optima) error {
+	return onCall(h, opt, cancel, err, func(y *optima, o *struct {
+		GivenStart    bool    `json:"given"`
+		CurrentLimits bool    `json:"current_limits"`
+		Feasibility   float64 `json:"feasibility"`
+		Optimality    float64 `json:"optimality"`
+		MaxIterations int     `json:"max_iterations"`
+	}, run *run) error {
 		g := y.grid
 		var tables [3][]float64
 		var err error
@@ -104,28 +98,11 @@ func gpc_grid_optimal(h C.uintptr_t, opt *C.char, bus unsafe.Pointer, buses C.in
 				return wrongf("%s has %d rows, want %d", t.name, int64(t.rows), t.want)
 			}
 		}
-		var o struct {
-			GivenStart    bool    `json:"given"`
-			CurrentLimits bool    `json:"current_limits"`
-			Feasibility   float64 `json:"feasibility"`
-			Optimality    float64 `json:"optimality"`
-			MaxIterations int     `json:"max_iterations"`
-		}
-		if err := options(opt, &o); err != nil {
-			return err
-		}
-		run, err := runOf(cancel)
-		if err != nil {
-			return err
-		}
 		r, err := g.OptimalFlow(run, o.GivenStart, acopf.Options{
 			CurrentLimits: o.CurrentLimits, Feasibility: o.Feasibility, Optimality: o.Optimality, MaxIterations: o.MaxIterations,
 		})
 		if err != nil {
-			if run.Err() != nil {
-				return err
-			}
-			return gpc.BadInput(err)
+			return asBadInput(run, err)
 		}
 		if r.Found() {
 			writeOptimum(r, g.Network().BaseMVA, tables[0], tables[1], tables[2])

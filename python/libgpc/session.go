@@ -124,14 +124,10 @@ func preference(weights []float64, spec *domain.Spec) (domain.Preference, error)
 
 //export gpc_observe
 func gpc_observe(h C.uintptr_t, opt *C.char, state *C.double, states C.int64_t, ctx *C.double, contexts C.int64_t, err **C.char) C.int32_t {
-	return onHandle(h, err, func(s *session) error {
-		var o struct {
-			scene
-			Episode int `json:"episode"`
-		}
-		if err := options(opt, &o); err != nil {
-			return err
-		}
+	return onCall(h, opt, 0, err, func(s *session, o *struct {
+		scene
+		Episode int `json:"episode"`
+	}, _ *run) error {
 		spec := s.staged.Spec()
 		var a views
 		dstState, dstContext := viewed[float64](&a, "state", unsafe.Pointer(state), states, spec.MeasuredSize()), viewed[float64](&a, "context", unsafe.Pointer(ctx), contexts, spec.ContextSize())
@@ -199,24 +195,16 @@ func check(spec *domain.Spec, rows batchnav.Rows, n int, measured bool, unread .
 //export gpc_refine
 func gpc_refine(h C.uintptr_t, opt *C.char, state *C.double, states C.int64_t, ctx *C.double, contexts C.int64_t, weights *C.double, nweights C.int64_t,
 	out **C.char, cancel C.uintptr_t, err **C.char) C.int32_t {
-	return onHandle(h, err, func(s *session) error {
-		run, err := runOf(cancel)
-		if err != nil {
-			return err
-		}
-		var o struct {
-			Candidates   int     `json:"candidates"`
-			FlowSteps    int     `json:"flow_steps"`
-			Seed         uint64  `json:"seed"`
-			LookAhead    int     `json:"look_ahead"`
-			Remaining    int     `json:"remaining"`
-			NoRounds     bool    `json:"no_rounds"`
-			TimeLimit    float64 `json:"within_s"`
-			NoProjection bool    `json:"no_projection"`
-		}
-		if err := options(opt, &o); err != nil {
-			return err
-		}
+	return onCall(h, opt, cancel, err, func(s *session, o *struct {
+		Candidates   int     `json:"candidates"`
+		FlowSteps    int     `json:"flow_steps"`
+		Seed         uint64  `json:"seed"`
+		LookAhead    int     `json:"look_ahead"`
+		Remaining    int     `json:"remaining"`
+		NoRounds     bool    `json:"no_rounds"`
+		TimeLimit    float64 `json:"within_s"`
+		NoProjection bool    `json:"no_projection"`
+	}, run *run) error {
 		spec := s.staged.Spec()
 		var a views
 		in := a.rows(spec, 1, state, states, ctx, contexts, weights, nweights)
@@ -235,41 +223,24 @@ func gpc_refine(h C.uintptr_t, opt *C.char, state *C.double, states C.int64_t, c
 			}
 			s.refiner = refiner
 		}
-		threads := s.choice.Threads
-		if threads == 0 {
-			threads = runtime.GOMAXPROCS(0)
-		}
+		threads := cmp.Or(s.choice.Threads, runtime.GOMAXPROCS(0))
 		r, err := s.refiner.Refine(run, in.At(spec, 0), batchnav.RefineOptions{
 			Candidates: o.Candidates, FlowSteps: o.FlowSteps, Seed: o.Seed, LookAhead: o.LookAhead, Remaining: o.Remaining, NoRounds: o.NoRounds,
 			TimeLimit: time.Duration(o.TimeLimit * float64(time.Second)), NoProjection: o.NoProjection, Threads: threads,
 		})
-		if err != nil && run.Err() == nil { // what Refine refuses is asked for
-			return gpc.BadInput(err)
-		}
-		if err != nil {
-			return err
-		}
-		return answer(out, r)
+		return answer(out, r, asBadInput(run, err)) // what Refine refuses is asked for
 	})
 }
 
 //export gpc_front
 func gpc_front(h C.uintptr_t, opt *C.char, state *C.double, states C.int64_t, ctx *C.double, contexts C.int64_t, out **C.char, cancel C.uintptr_t, err **C.char) C.int32_t {
-	return onHandle(h, err, func(s *session) error {
-		run, err := runOf(cancel)
-		if err != nil {
-			return err
-		}
-		var o struct {
-			Points    int         `json:"points"`
-			Weights   [][]float64 `json:"weights"`
-			LookAhead int         `json:"look_ahead"`
-			Remaining int         `json:"remaining"`
-			Exact     bool        `json:"exact"`
-		}
-		if err := options(opt, &o); err != nil {
-			return err
-		}
+	return onCall(h, opt, cancel, err, func(s *session, o *struct {
+		Points    int         `json:"points"`
+		Weights   [][]float64 `json:"weights"`
+		LookAhead int         `json:"look_ahead"`
+		Remaining int         `json:"remaining"`
+		Exact     bool        `json:"exact"`
+	}, run *run) error {
 		spec := s.staged.Spec()
 		var a views
 		in := a.rows(spec, 1, state, states, ctx, contexts, nil, 0)
@@ -283,6 +254,7 @@ func gpc_front(h C.uintptr_t, opt *C.char, state *C.double, states C.int64_t, ct
 		defer s.mu.Unlock()
 		request := batchnav.FrontOptions{Weights: o.Weights, Points: o.Points, LookAhead: o.LookAhead, Remaining: o.Remaining, Threads: cmp.Or(s.choice.Threads, runtime.GOMAXPROCS(0))}
 		var f *batchnav.Front
+		var err error
 		if o.Exact {
 			f, err = s.staged.ExactFront(run, in.At(spec, 0), request, nil)
 		} else {
@@ -294,41 +266,27 @@ func gpc_front(h C.uintptr_t, opt *C.char, state *C.double, states C.int64_t, ct
 			request.Points = cmp.Or(o.Points, s.staged.FrontPoints())
 			f, err = s.fronts.Front(run, in.At(spec, 0), request)
 		}
-		if err != nil && run.Err() == nil { // what Front refuses is asked for
-			return gpc.BadInput(err)
-		}
-		if err != nil {
-			return err
-		}
-		return answer(out, f)
+		return answer(out, f, asBadInput(run, err)) // what Front refuses is asked for
 	})
 }
 
 //export gpc_evaluate
 func gpc_evaluate(h C.uintptr_t, opt *C.char, out **C.char, cancel C.uintptr_t, err **C.char) C.int32_t {
-	return onHandle(h, err, func(s *session) error {
-		run, err := runOf(cancel)
-		if err != nil {
-			return err
-		}
-		var o struct {
-			scene
-			Method     string `json:"method"`
-			Candidates int    `json:"candidates"`
-			Scene      string `json:"scene"`
-			Episodes   *int   `json:"episodes"` // null: as many as are usual, or as scenes
-			Only       *int   `json:"only"`     // episode, without its optimum; null: all
-			Parallel   int    `json:"parallel"`
-			Trace      string `json:"trace"`
-			Resume     bool   `json:"resume"`
-			plant
-			measured
-			Steps     *int      `json:"steps"` // null: the case's
-			Computing []float64 `json:"computing_s"`
-		}
-		if err := options(opt, &o); err != nil {
-			return err
-		}
+	return onCall(h, opt, cancel, err, func(s *session, o *struct {
+		scene
+		Method     string `json:"method"`
+		Candidates int    `json:"candidates"`
+		Scene      string `json:"scene"`
+		Episodes   *int   `json:"episodes"` // null: as many as are usual, or as scenes
+		Only       *int   `json:"only"`     // episode, without its optimum; null: all
+		Parallel   int    `json:"parallel"`
+		Trace      string `json:"trace"`
+		Resume     bool   `json:"resume"`
+		plant
+		measured
+		Steps     *int      `json:"steps"` // null: the case's
+		Computing []float64 `json:"computing_s"`
+	}, run *run) error {
 		setup, err := s.setupOf(o.Method)
 		if err != nil {
 			return err

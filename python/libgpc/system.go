@@ -42,10 +42,7 @@ func gpc_system(text *C.char, out **C.char, err **C.char) C.int32_t {
 			return err
 		}
 		identity, err := f.Identity()
-		if err != nil {
-			return err
-		}
-		return answer(out, map[string]any{"text": string(marshalled), "sha256": durable.Sum(identity), "problem_sha256": c.Describe().ProblemSHA256, "remarks": c.Remarks()})
+		return answer(out, map[string]any{"text": string(marshalled), "sha256": durable.Sum(identity), "problem_sha256": c.Describe().ProblemSHA256, "remarks": c.Remarks()}, err)
 	})
 }
 
@@ -53,15 +50,11 @@ func gpc_system(text *C.char, out **C.char, err **C.char) C.int32_t {
 //
 //export gpc_check
 func gpc_check(opt *C.char, out **C.char, err **C.char) C.int32_t {
-	return try(err, func() error {
-		var o struct {
-			Case   string `json:"case"`
-			System string `json:"system"`
-			Own    bool   `json:"own"` // of a user's system alone, without remarks on its integrator
-		}
-		if err := options(opt, &o); err != nil {
-			return err
-		}
+	return withOptions(opt, err, func(o *struct {
+		Case   string `json:"case"`
+		System string `json:"system"`
+		Own    bool   `json:"own"` // of a user's system alone, without remarks on its integrator
+	}) error {
 		c, err := findCase(o.Case, o.System)
 		if err != nil {
 			return err
@@ -113,29 +106,25 @@ func (r *run) report() func(compile.Progress) {
 
 //export gpc_compile
 func gpc_compile(opt *C.char, out **C.char, cancel C.uintptr_t, err **C.char) C.int32_t {
-	return try(err, func() error {
+	return withOptions(opt, err, func(o *struct {
+		Case       string  `json:"case"`
+		System     string  `json:"system"`
+		Out        string  `json:"out"`
+		Target     float64 `json:"target_pct"`
+		Tail       float64 `json:"tail_pct"`
+		Budget     float64 `json:"budget_s"`
+		Rounds     int     `json:"rounds"`
+		Scenarios  int     `json:"scenarios"`
+		Starts     int     `json:"starts"`
+		TestStarts int     `json:"test_starts"`
+		Seed       uint64  `json:"seed"`
+		Threads    int     `json:"threads"`
+		Gains      float64 `json:"uncertain_gains"`
+		plant
+		measured
+	}) error {
 		run, err := runOf(cancel)
 		if err != nil {
-			return err
-		}
-		var o struct {
-			Case       string  `json:"case"`
-			System     string  `json:"system"`
-			Out        string  `json:"out"`
-			Target     float64 `json:"target_pct"`
-			Tail       float64 `json:"tail_pct"`
-			Budget     float64 `json:"budget_s"`
-			Rounds     int     `json:"rounds"`
-			Scenarios  int     `json:"scenarios"`
-			Starts     int     `json:"starts"`
-			TestStarts int     `json:"test_starts"`
-			Seed       uint64  `json:"seed"`
-			Threads    int     `json:"threads"`
-			Gains      float64 `json:"uncertain_gains"`
-			plant
-			measured
-		}
-		if err := options(opt, &o); err != nil {
 			return err
 		}
 		c, err := findCase(o.Case, o.System)
@@ -158,43 +147,29 @@ func gpc_compile(opt *C.char, out **C.char, cancel C.uintptr_t, err **C.char) C.
 			Out: o.Out, Target: o.Target, Tail: o.Tail, Budget: time.Duration(o.Budget * float64(time.Second)), Rounds: o.Rounds, Scenarios: o.Scenarios,
 			Starts: o.Starts, TestStarts: o.TestStarts, Seed: o.Seed, Threads: o.Threads, Command: "gpc.compile", Progress: run.report(),
 		})
-		if err != nil {
-			return err
-		}
-		return answer(out, r)
+		return answer(out, r, err)
 	})
 }
 
 //export gpc_export_c
 func gpc_export_c(h C.uintptr_t, opt *C.char, out **C.char, cancel C.uintptr_t, err **C.char) C.int32_t {
-	return onHandle(h, err, func(s *session) error {
-		run, err := runOf(cancel)
-		if err != nil {
-			return err
-		}
-		var o struct {
-			Dir      string `json:"dir"`
-			Method   string `json:"method"`
-			Episodes int    `json:"episodes"`
-			FMU      bool   `json:"fmu"`
-			MapOnly  bool   `json:"map_only"`
-			Half     bool   `json:"half"`
-			Records  int    `json:"records"`
-			Seed     uint64 `json:"seed"`
-		}
-		if err := options(opt, &o); err != nil {
-			return err
-		}
+	return onCall(h, opt, cancel, err, func(s *session, o *struct {
+		Dir      string `json:"dir"`
+		Method   string `json:"method"`
+		Episodes int    `json:"episodes"`
+		FMU      bool   `json:"fmu"`
+		MapOnly  bool   `json:"map_only"`
+		Half     bool   `json:"half"`
+		Records  int    `json:"records"`
+		Seed     uint64 `json:"seed"`
+	}, run *run) error {
 		if s.setup.Model == nil {
 			return wrongf("method %s of case %s has no map, which an export needs", s.setup.Method, s.staged.Name())
 		}
 		r, err := s.staged.Export(run, s.setup.Model, gpc.ExportOptions{
 			Dir: o.Dir, Method: o.Method, Episodes: o.Episodes, FMU: o.FMU, MapOnly: o.MapOnly, Half: o.Half, Records: o.Records, Seed: o.Seed,
 		})
-		if err != nil {
-			return err
-		}
-		return answer(out, r)
+		return answer(out, r, err)
 	})
 }
 
@@ -221,19 +196,15 @@ func (s *server) Close() error {
 
 //export gpc_serve
 func gpc_serve(h C.uintptr_t, opt *C.char, out *C.uintptr_t, err **C.char) C.int32_t {
-	return onHandle(h, err, func(s *session) error {
-		var o struct {
-			Listen     string    `json:"listen"`
-			Unix       string    `json:"unix"`
-			Token      string    `json:"token"`
-			Preference []float64 `json:"preference"`
-			Sessions   int       `json:"sessions"`
-			DeadlineMS float64   `json:"deadline_ms"`
-			measured
-		}
-		if err := options(opt, &o); err != nil {
-			return err
-		}
+	return onCall(h, opt, 0, err, func(s *session, o *struct {
+		Listen     string    `json:"listen"`
+		Unix       string    `json:"unix"`
+		Token      string    `json:"token"`
+		Preference []float64 `json:"preference"`
+		Sessions   int       `json:"sessions"`
+		DeadlineMS float64   `json:"deadline_ms"`
+		measured
+	}, _ *run) error {
 		sensors := o.measured.or(s.measured)
 		c, err := sensors.apply(s.staged, false)
 		if err != nil {

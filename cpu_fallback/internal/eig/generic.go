@@ -26,17 +26,8 @@ const (
 )
 
 var generic = kernels{
-	lanes:          1,
-	pack:           packGeneric,
-	largest:        largestGeneric,
-	scale:          scaleGeneric,
-	tridiagonalise: tridiagonaliseGeneric,
-	bound:          boundGeneric,
-	bisect:         bisectGeneric,
-	factor:         factorGeneric,
-	solve:          solveGeneric,
-	normalise:      normaliseGeneric,
-	reflect:        reflectGeneric,
+	lanes: 1, pack: packGeneric, largest: largestGeneric, scale: scaleGeneric, tridiagonalise: tridiagonaliseGeneric, bound: boundGeneric,
+	bisect: bisectGeneric, factor: factorGeneric, solve: solveGeneric, normalise: normaliseGeneric, reflect: reflectGeneric,
 }
 
 func packGeneric(dst, src []float32, _, count int) { copy(dst[:count], src) }

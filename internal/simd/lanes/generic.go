@@ -109,72 +109,62 @@ func (r *run) unroll(cells []float64, width int) {
 	}
 }
 
-func binary(o op, d, a, b []float64) {
-	switch o {
-	case opAdd:
-		for l := range d {
-			d[l] = a[l] + b[l]
-		}
-	case opSub:
-		for l := range d {
-			d[l] = a[l] - b[l]
-		}
-	case opMul:
-		for l := range d {
-			d[l] = float64(a[l] * b[l])
-		}
-	case opDiv:
-		for l := range d {
-			d[l] = a[l] / b[l]
-		}
-	case opMax:
-		for l := range d {
-			d[l] = larger(a[l], b[l])
-		}
-	case opMin:
-		for l := range d {
-			if a[l] < b[l] {
-				d[l] = a[l]
-			} else {
-				d[l] = b[l]
-			}
-		}
-	case opLess:
-		for l := range d {
-			d[l] = truth(a[l] < b[l])
-		}
-	case opAtMost:
-		for l := range d {
-			d[l] = truth(a[l] <= b[l])
-		}
-	case opEqual:
-		for l := range d {
-			d[l] = truth(a[l] == b[l])
-		}
-	case opMaximum:
-		for l := range d {
-			d[l] = max(a[l], b[l])
-		}
-	case opMinimum:
-		for l := range d {
-			d[l] = min(a[l], b[l])
-		}
-	case opAnd:
-		for l := range d {
-			d[l] = math.Float64frombits(math.Float64bits(a[l]) & math.Float64bits(b[l]))
-		}
-	case opOr:
-		for l := range d {
-			d[l] = math.Float64frombits(math.Float64bits(a[l]) | math.Float64bits(b[l]))
-		}
+// zip1, zip and zip3 are d = f lane by lane; they are inlined with f.
+func zip1(d, a []float64, f func(d, a float64) float64) {
+	for l := range d {
+		d[l] = f(d[l], a[l])
 	}
 }
 
-func truth(b bool) float64 {
-	if b {
-		return 1
+func zip(d, a, b []float64, f func(a, b float64) float64) {
+	for l := range d {
+		d[l] = f(a[l], b[l])
 	}
-	return 0
+}
+
+func zip3(d, a, b, c []float64, f func(a, b, c float64) float64) {
+	for l := range d {
+		d[l] = f(a[l], b[l], c[l])
+	}
+}
+
+func binary(o op, d, a, b []float64) {
+	bits := math.Float64bits
+	switch o {
+	case opAdd:
+		zip(d, a, b, func(a, b float64) float64 { return a + b })
+	case opSub:
+		zip(d, a, b, func(a, b float64) float64 { return a - b })
+	case opMul:
+		zip(d, a, b, func(a, b float64) float64 { return float64(a * b) })
+	case opDiv:
+		zip(d, a, b, func(a, b float64) float64 { return a / b })
+	case opMax:
+		zip(d, a, b, larger)
+	case opMin:
+		zip(d, a, b, func(a, b float64) float64 { return choice(a < b, a, b) })
+	case opLess:
+		zip(d, a, b, func(a, b float64) float64 { return choice(a < b, 1, 0) })
+	case opAtMost:
+		zip(d, a, b, func(a, b float64) float64 { return choice(a <= b, 1, 0) })
+	case opEqual:
+		zip(d, a, b, func(a, b float64) float64 { return choice(a == b, 1, 0) })
+	case opMaximum:
+		zip(d, a, b, func(a, b float64) float64 { return max(a, b) })
+	case opMinimum:
+		zip(d, a, b, func(a, b float64) float64 { return min(a, b) })
+	case opAnd:
+		zip(d, a, b, func(a, b float64) float64 { return math.Float64frombits(bits(a) & bits(b)) })
+	case opOr:
+		zip(d, a, b, func(a, b float64) float64 { return math.Float64frombits(bits(a) | bits(b)) })
+	}
+}
+
+func choice(first bool, a, b float64) float64 {
+	if first {
+		return a
+	}
+	return b
 }
 
 // row is d += a·x, or d = a·x, for n cells as wide as a.
@@ -194,90 +184,52 @@ func row(o op, d, a, x []float64, n int) {
 }
 
 // larger is the vector instruction's maximum: b where the two do not compare.
-func larger(a, b float64) float64 {
-	if a > b {
-		return a
-	}
-	return b
-}
+func larger(a, b float64) float64 { return choice(a > b, a, b) }
+
+// fused is math.FMA, which itself would be called by its address.
+func fused(a, b, c float64) float64 { return math.FMA(a, b, c) }
 
 func ternary(o op, d, a, b, c []float64) {
 	switch o {
 	case opFMA:
-		for l := range d {
-			d[l] = math.FMA(a[l], b[l], c[l])
-		}
+		zip3(d, a, b, c, fused)
 	case opFNMA:
-		for l := range d {
-			d[l] = math.FMA(-a[l], b[l], c[l])
-		}
+		zip3(d, a, b, c, func(a, b, c float64) float64 { return math.FMA(-a, b, c) })
 	case opSelect:
-		for l := range d {
-			if a[l] < 0 {
-				d[l] = b[l]
-			} else {
-				d[l] = c[l]
-			}
-		}
+		zip3(d, a, b, c, func(a, b, c float64) float64 { return choice(a < 0, b, c) })
 	case opChoose:
-		for l := range d {
-			if a[l] != 0 {
-				d[l] = b[l]
-			} else {
-				d[l] = c[l]
-			}
-		}
+		zip3(d, a, b, c, func(a, b, c float64) float64 { return choice(a != 0, b, c) })
 	}
 }
 
 func unary(o op, d, a []float64) {
 	switch o {
 	case opSqrt:
-		for l := range d {
-			d[l] = math.Sqrt(a[l])
-		}
+		zip1(d, a, func(_, a float64) float64 { return math.Sqrt(a) })
 	case opFloor:
-		for l := range d {
-			d[l] = math.Floor(a[l])
-		}
+		zip1(d, a, func(_, a float64) float64 { return math.Floor(a) })
 	case opCopy:
 		copy(d, a)
 	case opNeg:
-		for l := range d {
-			d[l] = -a[l]
-		}
+		zip1(d, a, func(_, a float64) float64 { return -a })
 	case opAbs:
-		for l := range d {
-			d[l] = math.Abs(a[l])
-		}
+		zip1(d, a, func(_, a float64) float64 { return math.Abs(a) })
 	case opShiftUp:
-		for l := range d {
-			d[l] = math.Float64frombits(math.Float64bits(a[l]) << 52)
-		}
+		zip1(d, a, func(_, a float64) float64 { return math.Float64frombits(math.Float64bits(a) << 52) })
 	case opShiftDown:
-		for l := range d {
-			d[l] = math.Float64frombits(math.Float64bits(a[l]) >> 52)
-		}
+		zip1(d, a, func(_, a float64) float64 { return math.Float64frombits(math.Float64bits(a) >> 52) })
 	case opAbsMax:
-		for l := range d {
-			d[l] = larger(d[l], math.Abs(a[l]))
-		}
+		zip1(d, a, func(d, a float64) float64 { return larger(d, math.Abs(a)) })
 	case opAbsSum:
-		for l := range d {
-			d[l] += math.Abs(a[l])
-		}
+		zip1(d, a, func(d, a float64) float64 { return d + math.Abs(a) })
 	}
 }
 
 func reduce(o op, d, a, b []float64) {
 	if o == opDot {
-		for l := range d {
-			d[l] = math.FMA(a[l], b[l], d[l])
-		}
-		return
-	}
-	for l := range d {
-		d[l] = larger(d[l], -float64(a[l]*b[l]))
+		zip3(d, a, b, d, fused)
+	} else {
+		zip3(d, d, a, b, func(d, a, b float64) float64 { return larger(d, -float64(a*b)) })
 	}
 }
 

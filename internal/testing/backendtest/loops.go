@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/internal/backend"
-	"github.com/gpc-engine/gpc/internal/loops"
 	"github.com/gpc-engine/gpc/internal/ref"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/internal/testing/testdomain"
@@ -27,7 +26,7 @@ func runLoops(b backend.Backend, cfg backend.LoopsConfig, seed uint64) (out []ba
 		l, err = kept.NewLoops(cfg)
 	}
 	if !ok || errors.Is(err, backend.ErrNoLoops) {
-		l, err = loops.Over(b, cfg)
+		l, err = backend.NewHostLoops(b, cfg)
 	}
 	if err != nil {
 		return nil, err

@@ -160,6 +160,12 @@ var direct = map[program.Op]kind{
 	program.Select: choose,
 }
 
+// composed are functions of one number that are made of them.
+var composed = map[program.Op]func(*Code, Value) Value{
+	program.Asin: (*Code).asin, program.Acos: (*Code).acos, program.Atan: (*Code).atan, program.Exp: (*Code).exp, program.Log: (*Code).log,
+	program.Sinh: (*Code).sinh, program.Cosh: (*Code).cosh, program.Tanh: (*Code).tanh,
+}
+
 func (c *Code) operation(o program.Op, x [3]Value) Value {
 	if k, ok := direct[o]; ok {
 		return c.apply(k, x[:o.Arity()]...)
@@ -176,28 +182,15 @@ func (c *Code) operation(o program.Op, x [3]Value) Value {
 	case program.Tan:
 		sin, cos := c.sincos(x[0])
 		return c.apply(div, sin, cos)
-	case program.Asin:
-		return c.asin(x[0])
-	case program.Acos:
-		return c.acos(x[0])
-	case program.Atan:
-		return c.atan(x[0])
 	case program.Atan2:
 		return c.atan2(x[0], x[1])
-	case program.Exp:
-		return c.exp(x[0])
-	case program.Log:
-		return c.log(x[0])
-	case program.Sinh:
-		return c.sinh(x[0])
-	case program.Cosh:
-		return c.cosh(x[0])
-	case program.Tanh:
-		return c.tanh(x[0])
 	case program.Pow:
 		return c.pow(x[0], x[1])
 	case program.Hypot:
 		return c.hypot(x[0], x[1])
+	}
+	if f := composed[o]; f != nil {
+		return f(c, x[0])
 	}
 	panic(fmt.Sprintf("programs: %s has no code", o))
 }
@@ -346,48 +339,28 @@ func (c *Code) emit(b *lanes.Builder, results []Value) lanes.Col {
 	return out
 }
 
-func emit(b *lanes.Builder, k kind, x [3]lanes.Col) lanes.Col {
-	switch k {
-	case add:
-		return b.Add(x[0], x[1])
-	case sub:
-		return b.Sub(x[0], x[1])
-	case mul:
-		return b.Mul(x[0], x[1])
-	case fma:
-		return b.FMA(x[0], x[1], x[2])
-	case fnma:
-		return b.FNMA(x[0], x[1], x[2])
-	case div:
-		return b.Div(x[0], x[1])
-	case sqrt:
-		return b.Sqrt(x[0])
-	case floor:
-		return b.Floor(x[0])
-	case neg:
-		return b.Neg(x[0])
-	case abs:
-		return b.Abs(x[0])
-	case less:
-		return b.Less(x[0], x[1])
-	case atMost:
-		return b.AtMost(x[0], x[1])
-	case equal:
-		return b.Equal(x[0], x[1])
-	case choose:
-		return b.Choose(x[0], x[1], x[2])
-	case maximum:
-		return b.Maximum(x[0], x[1])
-	case minimum:
-		return b.Minimum(x[0], x[1])
-	case and:
-		return b.And(x[0], x[1])
-	case or:
-		return b.Or(x[0], x[1])
-	case shiftUp:
-		return b.ShiftUp(x[0])
-	case shiftDown:
-		return b.ShiftDown(x[0])
+// builds are the lanes' operations by the number of their operands.
+var (
+	buildsOne = map[kind]func(*lanes.Builder, lanes.Col) lanes.Col{
+		sqrt: (*lanes.Builder).Sqrt, floor: (*lanes.Builder).Floor, neg: (*lanes.Builder).Neg, abs: (*lanes.Builder).Abs,
+		shiftUp: (*lanes.Builder).ShiftUp, shiftDown: (*lanes.Builder).ShiftDown,
 	}
-	panic(fmt.Sprintf("programs: kind %d", k))
+	buildsTwo = map[kind]func(b *lanes.Builder, x, y lanes.Col) lanes.Col{
+		add: (*lanes.Builder).Add, sub: (*lanes.Builder).Sub, mul: (*lanes.Builder).Mul, div: (*lanes.Builder).Div, less: (*lanes.Builder).Less,
+		atMost: (*lanes.Builder).AtMost, equal: (*lanes.Builder).Equal, maximum: (*lanes.Builder).Maximum, minimum: (*lanes.Builder).Minimum,
+		and: (*lanes.Builder).And, or: (*lanes.Builder).Or,
+	}
+	buildsThree = map[kind]func(b *lanes.Builder, x, y, z lanes.Col) lanes.Col{
+		fma: (*lanes.Builder).FMA, fnma: (*lanes.Builder).FNMA, choose: (*lanes.Builder).Choose,
+	}
+)
+
+func emit(b *lanes.Builder, k kind, x [3]lanes.Col) lanes.Col {
+	switch k.arity() {
+	case 1:
+		return buildsOne[k](b, x[0])
+	case 3:
+		return buildsThree[k](b, x[0], x[1], x[2])
+	}
+	return buildsTwo[k](b, x[0], x[1])
 }

@@ -1,27 +1,20 @@
-// Package loops runs many closed loops of one map in single operations of any
-// backend: the latent part of Algorithm 2 of the paper ("Online Pareto Map
-// Navigation", steps 1 to 5) for all loops together.
-//
-// The central type is Loops. It is the specification of backend.Loops: a backend
-// that keeps latents where it computes (backend.LoopsBackend) gives the same
-// results, and package engine goes on here when such a backend is lost. Projections
-// are left to the caller, who has the problem's own.
-package loops
+package backend
 
 import (
 	"fmt"
 	"math"
 	"time"
 
-	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
-// Loops implements backend.Loops on the host, and projects nothing. After its first
-// decision on the CPU backend it does not allocate, if the Problem does not.
-type Loops struct {
-	cfg     backend.LoopsConfig
-	parts   Parts
+// HostLoops are many closed loops of one map in single operations of any backend: the latent part of Algorithm 2 of the paper
+// ("Online Pareto Map Navigation", steps 1 to 5) for all loops together. They are the specification of Loops: a LoopsBackend gives
+// the same results, and package engine goes on here when it is lost. Projections are left to the caller, who has the problem's own.
+// After its first decision on the CPU backend it does not allocate, if the Problem does not.
+type HostLoops struct {
+	cfg     LoopsConfig
+	parts   LoopParts
 	latents tensor.Matrix // z of the decision before, the state, a row for each loop
 	every   []int         // all loops
 	whole   room          // for them
@@ -51,18 +44,18 @@ func (r *room) first(n int) room {
 	}
 }
 
-// Parts are the operations that the loops are made of. Index is nil for a model
+// LoopParts are the operations that the loops are made of. Index is nil for a model
 // without codes.
-type Parts struct {
-	Encoder backend.Net
-	Index   backend.Index
-	Stepper backend.Stepper
+type LoopParts struct {
+	Encoder Net
+	Index   Index
+	Stepper Stepper
 }
 
-// Over makes the operations on a backend and loops of them. Networks and codes are
+// NewHostLoops makes the operations on a backend and loops of them. Networks and codes are
 // copied.
-func Over(b backend.Backend, cfg backend.LoopsConfig) (*Loops, error) {
-	var p Parts
+func NewHostLoops(b Backend, cfg LoopsConfig) (*HostLoops, error) {
+	var p LoopParts
 	var err error
 	if p.Encoder, err = b.NewNet(cfg.EncoderX); err != nil {
 		return nil, fmt.Errorf("loops: E_x: %w", err)
@@ -75,17 +68,17 @@ func Over(b backend.Backend, cfg backend.LoopsConfig) (*Loops, error) {
 	if p.Stepper, err = b.NewStepper(cfg.Step); err != nil {
 		return nil, fmt.Errorf("loops: %w", err)
 	}
-	return Of(p, cfg)
+	return HostLoopsOf(p, cfg)
 }
 
-// Of makes loops of operations that are there already, which it uses from then on.
-func Of(parts Parts, cfg backend.LoopsConfig) (*Loops, error) {
+// HostLoopsOf makes loops of operations that are there already, which it uses from then on.
+func HostLoopsOf(parts LoopParts, cfg LoopsConfig) (*HostLoops, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
 	spec, rows, nz := cfg.Step.Problem.Spec(), cfg.Step.MaxBatch, cfg.Step.DecoderS.In()
 	ns, m := spec.MeasuredSize(), spec.ObjectiveSize()
-	l := &Loops{
+	l := &HostLoops{
 		cfg: cfg, parts: parts, latents: tensor.New(rows, nz), every: make([]int, rows),
 		whole: room{
 			input: tensor.New(rows, spec.ObservationSize()), normal: tensor.New(rows, ns), ctx: tensor.New(rows, spec.ContextSize()),
@@ -105,22 +98,22 @@ func Of(parts Parts, cfg backend.LoopsConfig) (*Loops, error) {
 }
 
 // Localized is when the last decision had localized and smoothed its latents.
-func (l *Loops) Localized() time.Time { return l.localized }
+func (l *HostLoops) Localized() time.Time { return l.localized }
 
-// Latents implements backend.Loops.
-func (l *Loops) Latents(z tensor.Matrix) error { return z.CopyFrom(l.latents) }
+// Latents implements Loops.
+func (l *HostLoops) Latents(z tensor.Matrix) error { return z.CopyFrom(l.latents) }
 
-// SetLatents implements backend.Loops.
-func (l *Loops) SetLatents(z tensor.Matrix) error { return l.latents.CopyFrom(z) }
+// SetLatents implements Loops.
+func (l *HostLoops) SetLatents(z tensor.Matrix) error { return l.latents.CopyFrom(z) }
 
-// Decide implements backend.Loops.
-func (l *Loops) Decide(in backend.LoopsInput, out backend.LoopsOutput) error {
+// Decide implements Loops.
+func (l *HostLoops) Decide(in LoopsInput, out LoopsOutput) error {
 	return l.DecideSome(l.every, in, out)
 }
 
 // DecideSome takes the loops of these numbers, none of them twice, one decision further, at
 // the cost of as many rows: row i of in and out is of loop which[i]. It keeps nothing of which.
-func (l *Loops) DecideSome(which []int, in backend.LoopsInput, out backend.LoopsOutput) error {
+func (l *HostLoops) DecideSome(which []int, in LoopsInput, out LoopsOutput) error {
 	if err := l.cfg.Check(len(which), &in, &out); err != nil {
 		return err
 	}
@@ -143,7 +136,7 @@ func (l *Loops) DecideSome(which []int, in backend.LoopsInput, out backend.Loops
 }
 
 // observe writes observations in the networks' units.
-func (l *Loops) observe(in *backend.LoopsInput) {
+func (l *HostLoops) observe(in *LoopsInput) {
 	ns, nc := l.normal.Cols, l.ctx.Cols
 	for i := range l.which {
 		s, ctx, input := in.S.Row(i), l.ctx.Row(i), l.input.Row(i)
@@ -158,7 +151,7 @@ func (l *Loops) observe(in *backend.LoopsInput) {
 
 // localize is step 1: encode, the nearest measurement-consistent code with its
 // affine refinement, and smoothing.
-func (l *Loops) localize(in *backend.LoopsInput) error {
+func (l *HostLoops) localize(in *LoopsInput) error {
 	if err := l.parts.Encoder.Forward(l.input, l.observed); err != nil {
 		return err
 	}
@@ -167,7 +160,7 @@ func (l *Loops) localize(in *backend.LoopsInput) error {
 			copy(l.latent.Row(i), l.observed.Row(i))
 			l.consistent[i] = true
 		}
-	} else if err := l.parts.Index.Localize(l.normal, l.observed, in.Tau, l.cfg.Neighbours, backend.LocalizeOutput{Z: l.latent, Consistent: l.consistent}); err != nil {
+	} else if err := l.parts.Index.Localize(l.normal, l.observed, in.Tau, l.cfg.Neighbours, LocalizeOutput{Z: l.latent, Consistent: l.consistent}); err != nil {
 		return err
 	}
 	for i := range l.which {
@@ -186,7 +179,7 @@ func mix(z, from []float32, alpha float32) {
 }
 
 // steer is step 2: the residual and the priority at ŝ = D_s(z_t).
-func (l *Loops) steer(in *backend.LoopsInput, out *backend.LoopsOutput) {
+func (l *HostLoops) steer(in *LoopsInput, out *LoopsOutput) {
 	m, nc := l.weight.Cols, l.ctx.Cols
 	copy(out.Sigma, in.Sigma)
 	for i := range l.which {
@@ -194,14 +187,14 @@ func (l *Loops) steer(in *backend.LoopsInput, out *backend.LoopsOutput) {
 		out.Residual[i] = tensor.SquaredDistance(l.normal.Row(i), l.normDecoded.Row(i))
 		out.Flags[i], out.Fallbacks[i] = 0, 0
 		if l.consistent[i] {
-			out.Flags[i] = backend.LoopConsistent
+			out.Flags[i] = LoopConsistent
 		}
 		sigma := out.Sigma[i*m : (i+1)*m]
-		if how := in.Steering[i]; how != backend.SteerKeep {
+		if how := in.Steering[i]; how != SteerKeep {
 			tensor.Widen(l.shat, l.decoded.Row(i))
 			tensor.Widen(l.action, out.U.Row(i)[:len(l.action)])
 			if l.cfg.Steer(how, l.shat, l.action, in.C[i*nc:(i+1)*nc], l.delta, l.fresh, sigma) {
-				out.Flags[i] |= backend.LoopSteered
+				out.Flags[i] |= LoopSteered
 			}
 		}
 		weight := l.weight.Row(i)
@@ -212,13 +205,13 @@ func (l *Loops) steer(in *backend.LoopsInput, out *backend.LoopsOutput) {
 }
 
 // move is steps 3 to 5: latent step, retraction, decode and clip.
-func (l *Loops) move(in *backend.LoopsInput, out *backend.LoopsOutput) error {
+func (l *HostLoops) move(in *LoopsInput, out *LoopsOutput) error {
 	if l.cfg.Direct {
 		return l.moved.CopyFrom(l.latent) // the plan at z_t is decoded already
 	}
 	retract := l.cfg.Retracts()
-	step := backend.StepInput{Z: l.latent, X: in.S, Ctx: l.ctx, Weights: l.weight}
-	stepped := backend.StepOutput{Z: l.moved, Fallbacks: out.Fallbacks}
+	step := StepInput{Z: l.latent, X: in.S, Ctx: l.ctx, Weights: l.weight}
+	stepped := StepOutput{Z: l.moved, Fallbacks: out.Fallbacks}
 	if !retract {
 		stepped.U = out.U
 	}
@@ -227,7 +220,7 @@ func (l *Loops) move(in *backend.LoopsInput, out *backend.LoopsOutput) error {
 	}
 	// Π_{M*} is the same search and refinement, with the moved latent as query.
 	retracted := l.observed
-	if err := l.parts.Index.Localize(l.normal, l.moved, in.Tau, l.cfg.Neighbours, backend.LocalizeOutput{Z: retracted}); err != nil {
+	if err := l.parts.Index.Localize(l.normal, l.moved, in.Tau, l.cfg.Neighbours, LocalizeOutput{Z: retracted}); err != nil {
 		return err
 	}
 	for i := range l.which {
@@ -238,7 +231,7 @@ func (l *Loops) move(in *backend.LoopsInput, out *backend.LoopsOutput) error {
 }
 
 // settle makes the new latents the loops'.
-func (l *Loops) settle(in *backend.LoopsInput, out *backend.LoopsOutput) {
+func (l *HostLoops) settle(in *LoopsInput, out *LoopsOutput) {
 	nu := len(l.action)
 	for i := range l.which {
 		z := l.moved.Row(i)
@@ -249,7 +242,7 @@ func (l *Loops) settle(in *backend.LoopsInput, out *backend.LoopsOutput) {
 		if !tensor.Finite(z) || !tensor.Finite(out.U.Row(i)[:nu]) {
 			continue
 		}
-		out.Flags[i] |= backend.LoopFinite
+		out.Flags[i] |= LoopFinite
 		if !in.Hold[i] {
 			copy(l.latents.Row(l.which[i]), z)
 		}

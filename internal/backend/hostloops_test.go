@@ -1,4 +1,4 @@
-package loops_test
+package backend_test
 
 import (
 	"math"
@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/internal/backend"
-	"github.com/gpc-engine/gpc/internal/loops"
 	"github.com/gpc-engine/gpc/internal/ref"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/internal/testing/testdomain"
@@ -36,9 +35,9 @@ func config() (backend.LoopsConfig, *model.Model) {
 	}, m
 }
 
-func made(t *testing.T, cfg backend.LoopsConfig) *loops.Loops {
+func made(t *testing.T, cfg backend.LoopsConfig) *backend.HostLoops {
 	t.Helper()
-	return require.Get(loops.Over(ref.New(), cfg))(t)
+	return require.Get(backend.NewHostLoops(ref.New(), cfg))(t)
 }
 
 // observed is a decision's input of states at random under a kept preference.
@@ -64,7 +63,7 @@ func answer() backend.LoopsOutput {
 }
 
 // decided is what loops answer.
-func decided(t *testing.T, l *loops.Loops, in backend.LoopsInput) backend.LoopsOutput {
+func decided(t *testing.T, l *backend.HostLoops, in backend.LoopsInput) backend.LoopsOutput {
 	t.Helper()
 	out := answer()
 	require.OK(t, l.Decide(in, out))
@@ -233,7 +232,7 @@ func TestLatentsOfLoops(t *testing.T) {
 		t.Error("latents of another size are accepted")
 	}
 	cfg.RetractionMix = 1.5
-	if _, err := loops.Over(ref.New(), cfg); err == nil {
+	if _, err := backend.NewHostLoops(ref.New(), cfg); err == nil {
 		t.Error("μ_R = 1.5 is accepted")
 	}
 }

@@ -1,4 +1,4 @@
-package starter
+package cli
 
 import (
 	"bytes"
@@ -14,16 +14,16 @@ import (
 )
 
 // checkout is this one.
-func checkout(t *testing.T) string { return require.Get(filepath.Abs("../.."))(t) }
+func checkout(t *testing.T) string { return require.Get(filepath.Abs(".."))(t) }
 
-// TestModule: what is written is a module of its own that, before it is edited, vets,
+// TestStarter: what is written is a module of its own that, before it is edited, vets,
 // passes its test, and compiles a map that keeps its limits.
-func TestModule(t *testing.T) {
+func TestStarter(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it builds a module and compiles a map")
 	}
 	dir := filepath.Join(t.TempDir(), "new", "crane-2")
-	require.Get(Write(dir, Module{Name: "crane-2", Version: "v0.1.0", Source: checkout(t)}))(t)
+	require.Get(starter{Name: "crane-2", Version: "v0.1.0", Source: checkout(t)}.write(dir))(t)
 	// Its sums are among those of what it requires.
 	require.OK(t, os.WriteFile(filepath.Join(dir, "go.sum"), require.Get(os.ReadFile(filepath.Join(checkout(t), "go.sum")))(t), 0o644))
 	run := func(command ...string) (string, int) {
@@ -67,9 +67,9 @@ func TestModule(t *testing.T) {
 	}
 }
 
-// TestTemplates are formatted, short enough to read, and of gpc's own version of Go.
-func TestTemplates(t *testing.T) {
-	for _, f := range require.Get(render(Module{Name: "crane", Version: "v0.1.0"}))(t) {
+// TestStarterTemplates: formatted, short enough to read, and of gpc's own version of Go.
+func TestStarterTemplates(t *testing.T) {
+	for _, f := range require.Get(starter{Name: "crane", Version: "v0.1.0"}.render())(t) {
 		if strings.HasSuffix(f.Name, ".go") {
 			if got := require.Get(format.Source(f.Text))(t); !bytes.Equal(got, f.Text) {
 				t.Errorf("%s is not formatted", f.Name)
@@ -82,15 +82,15 @@ func TestTemplates(t *testing.T) {
 			t.Errorf("%s:\n%s", f.Name, f.Text)
 		}
 	}
-	if own := require.Get(os.ReadFile("../../go.mod"))(t); !bytes.Contains(own, []byte("\ngo "+goVersion+"\n\ntoolchain "+toolchain+"\n")) {
+	if own := require.Get(os.ReadFile("../go.mod"))(t); !bytes.Contains(own, []byte("\ngo "+goVersion+"\n\ntoolchain "+toolchain+"\n")) {
 		t.Errorf("the module asks for Go %s and %s, gpc's go.mod does not", goVersion, toolchain)
 	}
 }
 
-func TestWhatCannotBeWritten(t *testing.T) {
-	good := Module{Name: "crane", Version: "v0.1.0"}
+func TestStarterRefusals(t *testing.T) {
+	good := starter{Name: "crane", Version: "v0.1.0"}
 	empty := t.TempDir()
-	if files := require.Get(Write(empty, good))(t); len(files) != 5 || len(require.Get(os.ReadDir(empty))(t)) != 5 {
+	if files := require.Get(good.write(empty))(t); len(files) != 5 || len(require.Get(os.ReadDir(empty))(t)) != 5 {
 		t.Errorf("an empty folder gets %v", files)
 	}
 	full, file := t.TempDir(), filepath.Join(t.TempDir(), "notes.txt")
@@ -100,26 +100,26 @@ func TestWhatCannotBeWritten(t *testing.T) {
 	require.OK(t, os.WriteFile(filepath.Join(other, "go.mod"), []byte("module example.com/other\n"), 0o644))
 	for _, c := range []struct {
 		dir  string
-		m    Module
+		m    starter
 		says string
 	}{
 		{full, good, "notes.txt"},
 		{file, good, "notes.txt"},
 		{filepath.Join(file, "below"), good, "notes.txt"},
-		{"", Module{Name: "Crane"}, `"Crane"`},
-		{"", Module{Name: "2crane"}, `"2crane"`},
-		{"", Module{Name: "my crane"}, `"my crane"`},
-		{"", Module{Name: "a/b"}, `"a/b"`},
-		{"", Module{Name: "crane-"}, `"crane-"`},
-		{"", Module{}, `""`},
-		{"", Module{Name: "crane", Source: full}, full + " is no checkout"},
-		{"", Module{Name: "crane", Source: other}, "module example.com/other"},
+		{"", starter{Name: "Crane"}, `"Crane"`},
+		{"", starter{Name: "2crane"}, `"2crane"`},
+		{"", starter{Name: "my crane"}, `"my crane"`},
+		{"", starter{Name: "a/b"}, `"a/b"`},
+		{"", starter{Name: "crane-"}, `"crane-"`},
+		{"", starter{}, `""`},
+		{"", starter{Name: "crane", Source: full}, full + " is no checkout"},
+		{"", starter{Name: "crane", Source: other}, "module example.com/other"},
 	} {
 		if c.dir == "" {
 			c.dir = filepath.Join(t.TempDir(), "new")
 		}
 		before, _ := os.ReadDir(filepath.Dir(c.dir))
-		if _, err := Write(c.dir, c.m); err == nil || !strings.Contains(err.Error(), c.says) {
+		if _, err := c.m.write(c.dir); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%+v into %s: %v, want an error that names %s", c.m, c.dir, err, c.says)
 		}
 		if after, _ := os.ReadDir(filepath.Dir(c.dir)); len(after) != len(before) {
