@@ -44,8 +44,8 @@ func (p *Problem) Equations() (*program.System, error) {
 // SolverProgram is the program that a solver follows, with corners that the input program.Rounding rounds by the factors,
 // one after another; nil: there are none.
 func (p *Problem) SolverProgram() (followed *program.Program, factors []float64, err error) {
-	if followed, err = p.round(-1); err == nil && len(p.Rounded()) > 0 {
-		for level := range roundingLevels {
+	if followed, err = p.round(); err == nil {
+		for level := range p.Rounded() {
 			factors = append(factors, math.Pow(levelFactor, float64(roundingLevels-1-level)))
 		}
 	}
@@ -55,11 +55,11 @@ func (p *Problem) SolverProgram() (followed *program.Program, factors []float64,
 // Optimised is the rest of a solver's data: the adaptive priority as a function of (s, c), and the active entries of
 // (s, c), ascending.
 func (p *Problem) Optimised() (priority *program.Function, active []int, err error) {
-	followed, err := p.round(1)
+	followed, err := p.round()
 	if err != nil {
 		return nil, nil, err
 	}
-	code, err := p.derivativeCode[0]()
+	code, err := p.derivativeCode()
 	if err != nil {
 		return nil, nil, err
 	}

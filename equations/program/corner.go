@@ -93,13 +93,6 @@ func (c *Corners) Round() *Function {
 	return b.Function(c.function.out, pick(values, c.function.results))
 }
 
-// Fix is a function of Round with a constant factor.
-func (f *Function) Fix(factor float64) *Function {
-	last := len(f.in) - 1
-	b := NewBuilder(f.name, f.in[:last]...)
-	return b.Function(f.out, b.Inline(f, append(b.inputValues(), b.Const(factor))))
-}
-
 // Own are the entries of the inputs but for Rounding.
 func (f *Function) Own() (entries []int) {
 	for i := range f.inputs {
