@@ -90,26 +90,26 @@ func (p *Problem) compileValuesOf(read *program.Program) (*valueCode, error) {
 		system.Span, system.Substeps, system.Implicit = y.Stiff.Span, y.Stiff.Substeps, true
 	}
 	k := &valueCode{system: system}
-	if k.values, err = stages.NewValues(system); err != nil {
-		return nil, fmt.Errorf("system %q: %w", y.Name, err)
-	}
 	if k.level, err = isa.Choose(); err != nil {
 		return nil, err
 	}
 	k.width = lanes.Widths(k.level)[0]
-	if k.compiledValues, err = k.values.Compile(k.level, k.width); err != nil {
-		return nil, fmt.Errorf("system %q: %w", y.Name, err)
+	k.values, k.compiledValues, err = k.compile(stages.NewValues(system))
+	if err == nil && y.EscapeSteps > 0 {
+		k.margins, k.compiledMargins, err = k.compile(stages.NewMargins(system))
 	}
-	if y.EscapeSteps == 0 {
-		return k, nil
+	return k, err
+}
+
+// compile compiles code, if it could be made.
+func (k *valueCode) compile(code *stages.Code, failure error) (_ *stages.Code, compiled *lanes.Compiled, err error) {
+	if err = failure; err == nil {
+		compiled, err = code.Compile(k.level, k.width)
 	}
-	if k.margins, err = stages.NewMargins(system); err != nil {
-		return nil, fmt.Errorf("system %q: %w", y.Name, err)
+	if err != nil {
+		err = fmt.Errorf("system %q: %w", k.system.Program.Name, err)
 	}
-	if k.compiledMargins, err = k.margins.Compile(k.level, k.width); err != nil {
-		return nil, fmt.Errorf("system %q: %w", y.Name, err)
-	}
-	return k, nil
+	return code, compiled, err
 }
 
 // compileDerivatives compiles the code that all workspaces share.
@@ -137,13 +137,10 @@ func (p *Problem) compileDerivatives() (*derivativeCode, error) {
 	for i := range y.Action {
 		columns = append(columns, len(p.spec.Measured)+len(p.spec.Context)+i)
 	}
-	if k.slopes, err = stages.New(system, append(columns, k.active...)); err != nil {
-		return nil, fmt.Errorf("system %q: %w", y.Name, err)
+	if k.slopes, k.compiledSlopes, err = k.compile(stages.New(system, append(columns, k.active...))); err != nil {
+		return nil, err
 	}
 	k.priority = stages.NewFunction(p.priority(read), k.active)
-	if k.compiledSlopes, err = k.slopes.Compile(k.level, k.width); err != nil {
-		return nil, fmt.Errorf("system %q: %w", y.Name, err)
-	}
 	if k.compiledPriority, err = k.priority.Compile(k.level, k.width); err != nil {
 		return nil, fmt.Errorf("system %q: %w", y.Name, err)
 	}

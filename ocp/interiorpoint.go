@@ -319,11 +319,7 @@ func (p *ipm) run(objectiveScale float64) ipmResult {
 
 // A solve that has converged continues with a lower barrier, sharpenings times at most, while the barrier costs more than the
 // share worthless of the cost. The tolerance is relative to the steepest slope, and says little where that is a logarithm's.
-const (
-	worthless   = 1e-3
-	sharpenings = 6
-	sharper     = 0.1
-)
+const worthless, sharpenings, sharper = 1e-3, 6, 0.1
 
 // isDear reports whether the barrier costs more than worthless of the cost. A step without it, by the factors of the last step,
 // predicts that. It costs at most its parameter for each inequality.
@@ -363,10 +359,9 @@ func (p *ipm) iterate() ipmResult {
 				continue
 			}
 			if violation <= p.q.spec.MarginTolerance || violation > p.opt.tolerance || further == 0 {
-				if sharpened == sharpenings || !p.isDear() {
+				if sharpened++; sharpened > sharpenings || !p.isDear() {
 					break
 				}
-				sharpened++
 				smallest *= sharper
 			} else {
 				further--

@@ -93,6 +93,15 @@ func (c *Corners) Round() *Function {
 	return b.Function(c.function.out, pick(values, c.function.results))
 }
 
+// Followed is what a solver needs of a system: its functions with corners that Rounding rounds by the factors, one after
+// another, nil for no corners; the adaptive priority as a function of (s, c); the entries of (s, c) that an action moves.
+type Followed struct {
+	Program  *Program
+	Factors  []float64
+	Priority *Function
+	Moving   []int // ascending
+}
+
 // Own are the entries of the inputs but for Rounding.
 func (f *Function) Own() (entries []int) {
 	for i := range f.inputs {
