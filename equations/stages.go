@@ -63,18 +63,12 @@ func (p *Problem) Rounded() int {
 	return 0
 }
 
-// compileValues compiles the code without derivatives, which all evaluations share.
-func (p *Problem) compileValues() (*valueCode, error) {
-	read, err := p.program()
+// compileValues compiles a program of the system's functions without derivatives, if it could be read.
+func (p *Problem) compileValues(read *program.Program, err error) (*valueCode, error) {
 	if err != nil {
 		return nil, err
 	}
-	return p.compileValuesOf(read)
-}
-
-// compileValuesOf compiles a program of the system's functions.
-func (p *Problem) compileValuesOf(read *program.Program) (*valueCode, error) {
-	y, err := &p.system, error(nil)
+	y := &p.system
 	system := stages.System{Program: read, EscapeSteps: y.EscapeSteps}
 	for _, a := range y.Action {
 		if a.Bounded() {
@@ -120,17 +114,17 @@ func (p *Problem) compileDerivatives() (*derivativeCode, error) {
 	}
 	values, err := p.valueCode()
 	if err == nil && values.system.Program != read {
-		values, err = p.compileValuesOf(read)
+		values, err = p.compileValues(read, nil)
 	}
 	if err != nil {
 		return nil, err
 	}
 	y, system := &p.system, values.system
 	k := &derivativeCode{valueCode: values}
-	if k.active, err = system.Moving(); err != nil {
-		return nil, fmt.Errorf("system %q: %w", y.Name, err)
+	if k.active, err = system.Moving(); err == nil {
+		k.constrained, err = system.Limiting()
 	}
-	if k.constrained, err = system.Limiting(); err != nil {
+	if err != nil {
 		return nil, fmt.Errorf("system %q: %w", y.Name, err)
 	}
 	var columns []int
