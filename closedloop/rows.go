@@ -143,6 +143,7 @@ type receding struct {
 	starts           int  // of an episode's first solve; 0: the solver's own one
 	t                int
 	plan, last       []float64 // last: executed action
+	cost             float64   // of plan
 	delta, sigma     []float64
 }
 
@@ -199,10 +200,11 @@ func (r *receding) solve(s, c []float64, pref domain.Preference, u []float64) (d
 	if r.t == 0 && r.starts > 1 {
 		r.beginAtBest(s, c, pref, plan)
 	}
-	_, solved, err := r.horizon.Solve(s, c, pref, plan)
+	cost, solved, err := r.horizon.Solve(s, c, pref, plan)
 	if err != nil {
 		return domain.Decision{}, err
 	}
+	r.cost = cost
 	copy(u, plan)
 	d := domain.Decided(solved)
 	d.Ahead = plan
@@ -246,6 +248,9 @@ type ahead struct {
 	ready                 bool
 	planned               domain.Decision
 	correcting            domain.Horizon // of the plan; nil: it cannot
+	explorer              domain.Horizon
+	agreed                int       // explorations in a row that came to the plan
+	other                 []float64 // of an exploration
 }
 
 func newAhead(p domain.Problem, whole domain.Solver, solver domain.Receding) func(domain.Means) (domain.Controller, error) {
@@ -253,14 +258,14 @@ func newAhead(p domain.Problem, whole domain.Solver, solver domain.Receding) fun
 		spec := p.Spec()
 		ns, nc := spec.MeasuredSize(), spec.ContextSize()
 		return &ahead{
-			receding: recedingOf(p, solver, spec.LookAhead(), false),
-			s:        make([]float64, ns), c: make([]float64, nc), nextS: make([]float64, ns), nextC: make([]float64, nc), u: make([]float64, spec.ActionSize()),
+			receding: recedingOf(p, solver, spec.LookAhead(), false), explorer: solver.NewHorizon(explorerIterations),
+			s: make([]float64, ns), c: make([]float64, nc), nextS: make([]float64, ns), nextC: make([]float64, nc), u: make([]float64, spec.ActionSize()),
 		}, built(whole)
 	}
 }
 
 func (a *ahead) Reset(ep domain.Episode) error {
-	a.ready = false
+	a.ready, a.agreed = false, 0
 	return a.receding.Reset(ep)
 }
 
@@ -295,12 +300,40 @@ func (a *ahead) prepare() (err error) {
 	a.problem.Step(a.s, a.c, a.last, a.nextS, a.nextC)
 	a.s, a.nextS = a.nextS, a.s
 	a.c, a.nextC = a.nextC, a.c
-	a.planned, err = a.solve(a.s, a.c, a.preference, a.u)
+	if a.planned, err = a.solve(a.s, a.c, a.preference, a.u); err == nil && a.explore() {
+		a.planned, err = a.solve(a.s, a.c, a.preference, a.u)
+	}
 	a.ready, a.correcting = err == nil, nil
 	if a.ready && a.planned.Solved() && a.horizon.Linearise() {
 		a.correcting = a.horizon
 	}
 	return err
+}
+
+// Behind each of an episode's first explorations decisions the next one is also solved from a plan at random, until agreements
+// of these solves in a row come to the plan that there is. Counts bound that, no clock: where explorationSeconds for each step
+// and cube of its entries are above a quarter of a period nothing is explored.
+// cheaper is the share of a cost that makes another optimum.
+const explorations, agreements, explorerIterations, explorationSeconds, cheaper = 16, 2, 100, 5e-7, 1e-4
+
+// explore reports whether a plan that costs less was found, from which the horizon then begins.
+func (a *ahead) explore() bool {
+	spec, entries := a.problem.Spec(), float64(len(a.s)+len(a.c)+len(a.u))
+	if spec.Horizon > 0 || !a.planned.Solved() || a.agreed == agreements || a.t > explorations || 4*explorationSeconds*float64(spec.LookAhead())*math.Pow(entries, 3) > spec.StepSeconds {
+		return false
+	}
+	a.other = append(a.other[:0], a.planned.Ahead...)
+	wave(rand.New(rand.NewPCG(uint64(a.t), explorations)), spec.Action, a.other)
+	a.explorer.Begin(a.other)
+	cost, solved, err := a.explorer.Solve(a.s, a.c, a.preference, a.other)
+	ok, gain := err == nil && solved, (a.cost-cost)/math.Abs(a.cost)
+	if a.agreed++; !ok || !(math.Abs(gain) <= cheaper) {
+		a.agreed = 0
+	}
+	if ok = ok && gain > cheaper; ok {
+		a.horizon.Begin(a.other)
+	}
+	return ok
 }
 
 // decisionsLeft is how many decisions the episode still has, the next one included; of a plant that runs on, its horizon.

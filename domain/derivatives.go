@@ -20,10 +20,9 @@ type Derivatives struct {
 	// the stages of a horizon. It is nil where the problem, whatever its arguments, has no such
 	// derivatives; an error says why those that it should have cannot be had.
 	Stages func() (Stages, error)
-	// Rounded are such workspaces of functions whose corners, where a slope jumps, are rounded further than by
-	// Stages, each further than the one before. A solver goes on from the last to the first. There are none where
-	// Stages rounds nothing.
-	Rounded func() []func() (Stages, error)
+	// Rounded is the number of levels by which Stages rounds corners, where a slope jumps; 0: it rounds nothing. A solver goes
+	// on from the last to the first.
+	Rounded func() int
 	// Steps makes a function, for one goroutine at a time, that writes the derivatives of (sNext, cNext) by the given entries of (s, c),
 	// [rows][entries], as a filter needs them at each decision. What it makes is nil where dual numbers take no longer; an error says
 	// why those that the problem should have cannot be had.
@@ -64,6 +63,8 @@ type Stages interface {
 	Moving() []int
 	// Limiting lists the entries of the context that the states and the margins depend on, at once or through others, ascending.
 	Limiting() []int
+	// Round sets the level of the rounding of corners for what follows, each further than the one before; a new workspace has 0.
+	Round(level int)
 	Evaluate(n int, x, u, next, j, margins []float64)
 	// Linearise does what Evaluate does, where its outputs are not nil, and writes the first derivatives of next, of J and of the
 	// margins, [n][rows][k] each.

@@ -42,13 +42,8 @@ func (p *Problem) compileProjection() (*projectionCode, error) {
 	if len(columns) == 0 || len(p.spec.Margins) == 0 {
 		return k, nil
 	}
-	if k.slopes, err = stages.NewSlopes(values.system, columns); err != nil {
-		return nil, fmt.Errorf("system %q: %w", p.spec.Name, err)
-	}
-	if k.compiledSlopes, err = k.slopes.Compile(values.level, values.width); err != nil {
-		return nil, fmt.Errorf("system %q: %w", p.spec.Name, err)
-	}
-	return k, nil
+	k.slopes, k.compiledSlopes, err = values.compile(stages.NewSlopes(values.system, columns))
+	return k, err
 }
 
 // manyValues is domain.ProblemAbilities.ManyValues of a system with a Source. Without vector instructions the

@@ -30,7 +30,7 @@ type Problem struct {
 	program              func() (*program.Program, error)
 	corners              func() (map[string]*program.Corners, error)
 	valueCode            func() (*valueCode, error)
-	derivativeCode       [roundingLevels]func() (*derivativeCode, error) // by the level of rounding of corners
+	derivativeCode       func() (*derivativeCode, error)
 	projectionCode       func() (*projectionCode, error)
 	stateOnly            []bool    // of each of Margins: it depends on the state alone
 	marginSizes          []float64 // of each of Margins: its mean size at random starts and actions

@@ -44,43 +44,31 @@ func (p *Problem) NewStages() (domain.Stages, error) {
 	if p.system.Source == nil {
 		return nil, nil
 	}
-	return p.newStages(0)
+	code, err := p.derivativeCode()
+	if err != nil {
+		return nil, err
+	}
+	w := &workspace{derivativeCode: code, evaluations: p.evaluations(code.valueCode), priorities: code.priority.NewMachine(code.compiledPriority)}
+	w.Round(0)
+	return w, nil
 }
 
 // Rounded is domain.Derivatives.Rounded.
-func (p *Problem) Rounded() (levels []func() (domain.Stages, error)) {
-	if p.system.Source == nil {
-		return nil
+func (p *Problem) Rounded() int {
+	if p.system.Source != nil {
+		if corners, _ := p.corners(); len(corners) > 0 {
+			return roundingLevels
+		}
 	}
-	if corners, err := p.corners(); err != nil || len(corners) == 0 {
-		return nil
-	}
-	for level := range roundingLevels - 1 {
-		levels = append(levels, func() (domain.Stages, error) { return p.newStages(1 + level) })
-	}
-	return levels
+	return 0
 }
 
-func (p *Problem) newStages(level int) (domain.Stages, error) {
-	code, err := p.derivativeCode[level]()
+// compileValues compiles a program of the system's functions without derivatives, if it could be read.
+func (p *Problem) compileValues(read *program.Program, err error) (*valueCode, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &workspace{derivativeCode: code, evaluations: p.evaluations(code.valueCode), priorities: code.priority.NewMachine(code.compiledPriority)}, nil
-}
-
-// compileValues compiles the code without derivatives, which all evaluations share.
-func (p *Problem) compileValues() (*valueCode, error) {
-	read, err := p.program()
-	if err != nil {
-		return nil, err
-	}
-	return p.compileValuesOf(read)
-}
-
-// compileValuesOf compiles a program of the system's functions.
-func (p *Problem) compileValuesOf(read *program.Program) (*valueCode, error) {
-	y, err := &p.system, error(nil)
+	y := &p.system
 	system := stages.System{Program: read, EscapeSteps: y.EscapeSteps}
 	for _, a := range y.Action {
 		if a.Bounded() {
@@ -96,60 +84,57 @@ func (p *Problem) compileValuesOf(read *program.Program) (*valueCode, error) {
 		system.Span, system.Substeps, system.Implicit = y.Stiff.Span, y.Stiff.Substeps, true
 	}
 	k := &valueCode{system: system}
-	if k.values, err = stages.NewValues(system); err != nil {
-		return nil, fmt.Errorf("system %q: %w", y.Name, err)
-	}
 	if k.level, err = isa.Choose(); err != nil {
 		return nil, err
 	}
 	k.width = lanes.Widths(k.level)[0]
-	if k.compiledValues, err = k.values.Compile(k.level, k.width); err != nil {
-		return nil, fmt.Errorf("system %q: %w", y.Name, err)
+	k.values, k.compiledValues, err = k.compile(stages.NewValues(system))
+	if err == nil && y.EscapeSteps > 0 {
+		k.margins, k.compiledMargins, err = k.compile(stages.NewMargins(system))
 	}
-	if y.EscapeSteps == 0 {
-		return k, nil
-	}
-	if k.margins, err = stages.NewMargins(system); err != nil {
-		return nil, fmt.Errorf("system %q: %w", y.Name, err)
-	}
-	if k.compiledMargins, err = k.margins.Compile(k.level, k.width); err != nil {
-		return nil, fmt.Errorf("system %q: %w", y.Name, err)
-	}
-	return k, nil
+	return k, err
 }
 
-// compileDerivatives compiles the code that all workspaces of a level of rounding share.
-func (p *Problem) compileDerivatives(level int) (*derivativeCode, error) {
-	read, err := p.round(math.Pow(levelFactor, float64(level)))
+// compile compiles code, if it could be made.
+func (k *valueCode) compile(code *stages.Code, failure error) (_ *stages.Code, compiled *lanes.Compiled, err error) {
+	if err = failure; err == nil {
+		compiled, err = code.Compile(k.level, k.width)
+	}
+	if err != nil {
+		err = fmt.Errorf("system %q: %w", k.system.Program.Name, err)
+	}
+	return code, compiled, err
+}
+
+// compileDerivatives compiles the code that all workspaces share.
+func (p *Problem) compileDerivatives() (*derivativeCode, error) {
+	read, err := p.round()
 	if err != nil {
 		return nil, err
 	}
 	values, err := p.valueCode()
 	if err == nil && values.system.Program != read {
-		values, err = p.compileValuesOf(read)
+		values, err = p.compileValues(read, nil)
 	}
 	if err != nil {
 		return nil, err
 	}
 	y, system := &p.system, values.system
 	k := &derivativeCode{valueCode: values}
-	if k.active, err = system.Moving(); err != nil {
-		return nil, fmt.Errorf("system %q: %w", y.Name, err)
+	if k.active, err = system.Moving(); err == nil {
+		k.constrained, err = system.Limiting()
 	}
-	if k.constrained, err = system.Limiting(); err != nil {
+	if err != nil {
 		return nil, fmt.Errorf("system %q: %w", y.Name, err)
 	}
 	var columns []int
 	for i := range y.Action {
 		columns = append(columns, len(p.spec.Measured)+len(p.spec.Context)+i)
 	}
-	if k.slopes, err = stages.New(system, append(columns, k.active...)); err != nil {
-		return nil, fmt.Errorf("system %q: %w", y.Name, err)
+	if k.slopes, k.compiledSlopes, err = k.compile(stages.New(system, append(columns, k.active...))); err != nil {
+		return nil, err
 	}
 	k.priority = stages.NewFunction(p.priority(read), k.active)
-	if k.compiledSlopes, err = k.slopes.Compile(k.level, k.width); err != nil {
-		return nil, fmt.Errorf("system %q: %w", y.Name, err)
-	}
 	if k.compiledPriority, err = k.priority.Compile(k.level, k.width); err != nil {
 		return nil, fmt.Errorf("system %q: %w", y.Name, err)
 	}
@@ -198,9 +183,9 @@ func (p *Problem) findCorners() (map[string]*program.Corners, error) {
 	return corners, nil
 }
 
-// round is the program that a solver follows, whose slopes do not jump where those of the system's functions do. It is by a
-// factor of the least width of corners, or negative, by the functions' input.
-func (p *Problem) round(factor float64) (*program.Program, error) {
+// round is the program that a solver follows, whose slopes do not jump where those of the system's functions do. Functions
+// with corners have the input program.Rounding.
+func (p *Problem) round() (*program.Program, error) {
 	corners, err := p.corners()
 	if err != nil {
 		return nil, err
@@ -213,18 +198,16 @@ func (p *Problem) round(factor float64) (*program.Program, error) {
 	rounded.Functions = slices.Clone(read.Functions)
 	for i, f := range read.Functions {
 		if c := corners[f.Name()]; c != nil {
-			if rounded.Functions[i] = c.Round(); factor >= 0 {
-				rounded.Functions[i] = rounded.Functions[i].Fix(factor)
-			}
+			rounded.Functions[i] = c.Round()
 		}
 	}
 	return &rounded, nil
 }
 
-// priority is the adaptive priority as a function of (s, c): Semantic.Priority of Indicators.
+// priority is the adaptive priority as a function of (s, c): Semantic.Priority of Indicators. It is rounded as the objectives.
 func (p *Problem) priority(read *program.Program) *program.Function {
-	y, nj := &p.system, len(p.spec.Objectives)
-	b := program.NewBuilder("priority", program.Argument{Name: "s", Size: len(p.spec.Measured)}, program.Argument{Name: "c", Size: len(p.spec.Context)})
+	y, nj, objectives := &p.system, len(p.spec.Objectives), read.Function(objectivesFunction)
+	b := program.NewBuilder("priority", append([]program.Argument{{Name: "s", Size: len(p.spec.Measured)}, {Name: "c", Size: len(p.spec.Context)}}, objectives.Inputs()[4:]...)...)
 	s, c := b.In(0), b.In(1)
 	var urgency []program.Value
 	if f := read.Function(urgencyFunction); f != nil {
@@ -234,7 +217,11 @@ func (p *Problem) priority(read *program.Program) *program.Function {
 		for _, v := range y.Rest {
 			rest = append(rest, b.Const(v))
 		}
-		for i, j := range b.Inline(read.Function(objectivesFunction), slices.Concat(s, c, rest, s)) {
+		inputs := slices.Concat(s, c, rest, s)
+		if len(objectives.Inputs()) > 4 {
+			inputs = append(inputs, b.In(2)...)
+		}
+		for i, j := range b.Inline(objectives, inputs) {
 			j = b.Apply(program.Max, b.Const(0), j)
 			urgency = append(urgency, b.Apply(program.Div, j, b.Apply(program.Add, j, b.Const(y.ObjectiveScale[i]))))
 		}
@@ -314,6 +301,7 @@ type workspace struct {
 	*derivativeCode
 	evaluations
 	sets         []*stages.Machine
+	rounding     float64
 	n            int // decisions of the last Linearise
 	priorities   *stages.FunctionMachine
 	x            []float64 // of the last Priority
@@ -325,6 +313,15 @@ type workspace struct {
 func (w *workspace) Moving() []int { return w.active }
 
 func (w *workspace) Limiting() []int { return w.constrained }
+
+func (w *workspace) Round(level int) {
+	w.rounding = math.Pow(levelFactor, float64(level))
+	w.values.Round(w.rounding)
+	w.priorities.Round(w.rounding)
+	for _, m := range w.sets {
+		m.Round(w.rounding)
+	}
+}
 
 func row(values []float64, n, i int) []float64 { return values[i*n : (i+1)*n] }
 
@@ -359,6 +356,7 @@ func (w *workspace) Linearise(n int, x, u, next, j, margins, nextSlopes, objecti
 	for set, first := 0, 0; first < n; set++ {
 		if set == len(w.sets) {
 			w.sets = append(w.sets, w.slopes.NewMachine(w.compiledSlopes))
+			w.sets[set].Round(w.rounding)
 		}
 		m := w.sets[set]
 		some := min(n-first, m.Lanes())

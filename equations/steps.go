@@ -1,10 +1,6 @@
 package equations
 
-import (
-	"fmt"
-
-	"github.com/gpc-engine/gpc/internal/simd/stages"
-)
+import "github.com/gpc-engine/gpc/internal/simd/stages"
 
 // NewSteps is domain.Derivatives.Steps where the system has a Source and is not Stiff: dual numbers of a stiff system
 // reuse the last step's solution. All lanes have the same point and share the directions.
@@ -16,13 +12,9 @@ func (p *Problem) NewSteps(directions []int) (func(s, c, u, ofNext []float64), e
 	if err != nil {
 		return nil, err
 	}
-	code, err := stages.NewSteps(values.system, directions, (len(directions)+values.width-1)/values.width)
+	code, compiled, err := values.compile(stages.NewSteps(values.system, directions, (len(directions)+values.width-1)/values.width))
 	if err != nil {
-		return nil, fmt.Errorf("system %q: %w", p.spec.Name, err)
-	}
-	compiled, err := code.Compile(values.level, values.width)
-	if err != nil {
-		return nil, fmt.Errorf("system %q: %w", p.spec.Name, err)
+		return nil, err
 	}
 	k := &steps{machine: code.NewMachine(compiled), directions: len(directions), rows: len(p.spec.Measured) + len(p.spec.Context)}
 	for i, entry := range directions {

@@ -43,11 +43,9 @@ func New(y System) (*Problem, error) {
 	}
 	p.clock = p.spec.Clock - 1
 	p.works.New = p.newWork
-	p.program, p.corners, p.valueCode = sync.OnceValues(p.readProgram), sync.OnceValues(p.findCorners), sync.OnceValues(p.compileValues)
-	p.projectionCode = sync.OnceValues(p.compileProjection)
-	for level := range p.derivativeCode {
-		p.derivativeCode[level] = sync.OnceValues(func() (*derivativeCode, error) { return p.compileDerivatives(level) })
-	}
+	p.program, p.corners = sync.OnceValues(p.readProgram), sync.OnceValues(p.findCorners)
+	p.valueCode = sync.OnceValues(func() (*valueCode, error) { return p.compileValues(p.program()) })
+	p.derivativeCode, p.projectionCode = sync.OnceValues(p.compileDerivatives), sync.OnceValues(p.compileProjection)
 	for _, a := range y.Action {
 		half := 1.0
 		if a.Bounded() {

@@ -41,27 +41,19 @@ func (p *Problem) Equations() (*program.System, error) {
 	return y, y.Validate()
 }
 
-// SolverProgram is the program that a solver follows, with corners that the input program.Rounding rounds by the factors,
-// one after another; nil: there are none.
-func (p *Problem) SolverProgram() (followed *program.Program, factors []float64, err error) {
-	if followed, err = p.round(-1); err == nil && len(p.Rounded()) > 0 {
-		for level := range roundingLevels {
-			factors = append(factors, math.Pow(levelFactor, float64(roundingLevels-1-level)))
-		}
-	}
-	return followed, factors, err
-}
-
-// Optimised is the rest of a solver's data: the adaptive priority as a function of (s, c), and the active entries of
-// (s, c), ascending.
-func (p *Problem) Optimised() (priority *program.Function, active []int, err error) {
-	followed, err := p.round(1)
+// Optimised is what a solver needs besides the equations.
+func (p *Problem) Optimised() (*program.Followed, error) {
+	followed, err := p.round()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	code, err := p.derivativeCode[0]()
+	code, err := p.derivativeCode()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	return p.priority(followed), slices.Clone(code.active), nil
+	y := &program.Followed{Program: followed, Priority: p.priority(followed), Moving: slices.Clone(code.active)}
+	for level := range p.Rounded() {
+		y.Factors = append(y.Factors, math.Pow(levelFactor, float64(roundingLevels-1-level)))
+	}
+	return y, nil
 }

@@ -20,10 +20,7 @@ const Solver = "nmpc"
 // Optimised is implemented by an Equated problem that knows what a solver needs besides the equations, such as equations.Problem.
 type Optimised interface {
 	Equated
-	// SolverProgram is the program that the solver follows, and the factors by which it rounds corners; nil: there are none.
-	SolverProgram() (followed *program.Program, factors []float64, err error)
-	// Optimised are the adaptive priority as a function of (s, c), and the entries of (s, c) that an action moves, ascending.
-	Optimised() (priority *program.Function, moving []int, err error)
+	Optimised() (*program.Followed, error)
 }
 
 // OptimalOptions are the options of an exact controller.
@@ -113,14 +110,12 @@ func newOptimal(p domain.Problem, opt *OptimalOptions) (*whole, error) {
 	if err != nil {
 		return nil, fmt.Errorf("export: %w", err)
 	}
-	priority, moving, err := problem.Optimised()
+	followed, err := problem.Optimised()
 	if err != nil {
 		return nil, fmt.Errorf("export: %w", err)
 	}
-	var factors []float64
-	if y.Program, factors, err = problem.SolverProgram(); err != nil {
-		return nil, fmt.Errorf("export: %w", err)
-	}
+	moving, factors := followed.Moving, followed.Factors
+	y.Program = followed.Program
 	if len(moving) == 0 {
 		return nil, fmt.Errorf("export: no action of case %s moves anything", spec.Name)
 	}
@@ -180,7 +175,7 @@ func newOptimal(p domain.Problem, opt *OptimalOptions) (*whole, error) {
 		return nil, err
 	}
 	w.generate()
-	w.generateSolver(priority)
+	w.generateSolver(followed.Priority)
 	if w.ScratchBytes = 8 * w.blockNumbers(); factors != nil {
 		w.ScratchBytes += 8 * w.loopNumbers()
 	}

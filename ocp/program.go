@@ -28,11 +28,11 @@ type program struct {
 	dual        *domain.Derivatives // nil: differences
 	staged      domain.Stages       // nil: stage by stage
 	stagesErr   error               // why Stages failed
-	levels      []domain.Stages     // staged, then with corners rounded further, nil until asked for; one without corners
-	rounded     []func() (domain.Stages, error)
-	linearised  *point // the point that the stages have linearised; nil: none
-	wantsSlopes bool   // evaluate with derivatives
-	skipMargins []bool // [steps], of a domain.Derivatives.Stages
+	levels      int                 // of the rounding of corners; 0: staged has none
+	level       int                 // of staged
+	linearised  *point              // the point that the stages have linearised; nil: none
+	wantsSlopes bool                // evaluate with derivatives
+	skipMargins []bool              // [steps], of a domain.Derivatives.Stages
 	// Buffers of a domain.Derivatives.Stages, in the problem's units.
 	weightings                  []float64 // of J, [steps][no]
 	costates                    []float64 // λ, [steps][nx]
@@ -116,10 +116,8 @@ func newProgram(p domain.Problem, stateScale []float64) *program {
 	}
 	if q.abilities.Derivatives.Stages != nil {
 		q.staged, q.stagesErr = q.abilities.Derivatives.Stages()
-		q.levels = []domain.Stages{q.staged}
 		if rounded := q.abilities.Derivatives.Rounded; rounded != nil && q.stagesErr == nil {
-			q.rounded = rounded()
-			q.levels = append(q.levels, make([]domain.Stages, len(q.rounded))...)
+			q.levels = rounded()
 		}
 	}
 	q.nx = q.ns + q.nc
@@ -309,11 +307,9 @@ func (q *program) sizeMargins(m []float64) {
 
 // setLevel sets how far corners are rounded.
 func (q *program) setLevel(level int) {
-	if level > 0 && q.levels[level] == nil {
-		q.levels[level], q.stagesErr = q.rounded[level-1]()
-	}
-	if level < len(q.levels) && q.levels[level] != nil && q.staged != q.levels[level] {
-		q.staged, q.linearised = q.levels[level], nil
+	if level != q.level {
+		q.staged.Round(level)
+		q.level, q.linearised = level, nil
 	}
 }
 
@@ -321,7 +317,7 @@ func (q *program) setLevel(level int) {
 func (q *program) forward(p *point, t int) {
 	s, c := q.state(p, t)
 	image := p.image[t*q.nx : (t+1)*q.nx]
-	if q.staged != nil && len(q.levels) > 1 {
+	if q.staged != nil && q.levels > 0 {
 		q.staged.Evaluate(1, p.x[t*q.nx:(t+1)*q.nx], p.u[t*q.nu:(t+1)*q.nu], image, q.unit, q.mp)
 		return
 	}

@@ -220,7 +220,7 @@ func (p *ipm) warmStart(previous *ipm, shift int, initial []float64, n int, conv
 	}
 	p.resize()
 	if converged {
-		p.mu = p.opt.lastBarrier()
+		p.mu = math.Min(p.mu, p.opt.lastBarrier())
 	}
 	// Actions at their bounds move inside to where their multipliers place them.
 	for i, v := range p.cur.v {

@@ -36,6 +36,7 @@ func (tankStages) entry(column int) int { return []int{5, 6, 0, 1, 3, 4}[column]
 
 func (tankStages) Moving() []int   { return []int{0, 1, 3, 4} }
 func (tankStages) Limiting() []int { return []int{1, 2} }
+func (tankStages) Round(int)       {}
 
 // values are next, J and the margins at (s, c, u), 5, 2 and 4.
 func (p tankStages) values(y []complex128) []complex128 {

@@ -28,7 +28,7 @@ type task struct {
 	// keepWorkspace asks for the solution's workspace, for warm starts; the caller puts it back.
 	keepWorkspace bool
 	workspace     *ipm
-	level         int  // of the rounding of corners, as program.levels
+	level         int  // of the rounding of corners
 	following     bool // the task is one of followCorners
 }
 
@@ -54,8 +54,8 @@ func (t *task) solveStarts(configure func(*program)) (*Trajectory, error) {
 	if p.q.stagesErr != nil {
 		return nil, fmt.Errorf("ocp: %w", p.q.stagesErr)
 	}
-	if found == nil && len(p.q.levels) > 1 && !t.following && t.pinned == nil && t.states == nil {
-		if followed := t.followCorners(len(p.q.levels)-1, configure); followed != nil {
+	if found == nil && p.q.levels > 0 && !t.following && t.pinned == nil && t.states == nil {
+		if followed := t.followCorners(p.q.levels-1, configure); followed != nil {
 			return followed, nil
 		}
 	}
@@ -273,7 +273,7 @@ func (p *ipm) setInitialState(state, ctx []float64, steps int) {
 // trajectory copies the solution.
 func (p *ipm) trajectory(r ipmResult) *Trajectory {
 	q, solution := p.q, p.cur
-	if len(q.levels) > 1 { // costs and margins are those of the problem's own functions
+	if q.levels > 0 { // costs and margins are those of the problem's own functions
 		solution = p.trial
 		copy(solution.x, p.cur.x)
 		copy(solution.v, p.cur.v)

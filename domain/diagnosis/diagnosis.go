@@ -493,7 +493,7 @@ func atRest(p domain.Problem, starts []Point) (findings Findings) {
 // and margins are hints. Those that the solver rounds are left out.
 func kinks(p domain.Problem, starts []Point) (findings Findings) {
 	spec, rounded := p.Spec(), domain.AbilitiesOfProblem(p).Derivatives.Rounded
-	rounds := rounded != nil && len(rounded()) > 0
+	rounds := rounded != nil && rounded() > 0
 	rng := newRand(8)
 	reported, more := map[int]bool{}, map[int]int{}
 	grid := make([][]float64, 2*segments+1)

@@ -93,11 +93,13 @@ func (c *Corners) Round() *Function {
 	return b.Function(c.function.out, pick(values, c.function.results))
 }
 
-// Fix is a function of Round with a constant factor.
-func (f *Function) Fix(factor float64) *Function {
-	last := len(f.in) - 1
-	b := NewBuilder(f.name, f.in[:last]...)
-	return b.Function(f.out, b.Inline(f, append(b.inputValues(), b.Const(factor))))
+// Followed is what a solver needs of a system: its functions with corners that Rounding rounds by the factors, one after
+// another, nil for no corners; the adaptive priority as a function of (s, c); the entries of (s, c) that an action moves.
+type Followed struct {
+	Program  *Program
+	Factors  []float64
+	Priority *Function
+	Moving   []int // ascending
 }
 
 // Own are the entries of the inputs but for Rounding.

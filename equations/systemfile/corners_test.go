@@ -4,6 +4,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -50,5 +51,45 @@ func TestOptimaInDistantCorners(t *testing.T) {
 	best := require.Get(c.Solver.(*ocp.Solver).Minimise([]float64{4.55}, []float64{0, 0}, 60, domain.Preference{Adaptive: true}, domain.WeightedSum, 1))(t)
 	if best.Cost < want*(1-1e-9) || best.Cost > want*(1+2e-4) {
 		t.Errorf("the optimum costs %.8f, want %.8f", best.Cost, want)
+	}
+}
+
+// One workspace rounds corners by every level, one after the other: at the corner, whose own cost is 0.2, by a width that grows 2.5 times a level, with the slopes of
+// what it evaluates there, and at last bitwise as at first.
+func TestLevelsOfRounding(t *testing.T) {
+	c := require.Get(require.Get(systemfile.ReadFile("testdata/l1.json"))(t).Case())(t)
+	derivatives := domain.AbilitiesOfProblem(c.Problem).Derivatives
+	stages, levels, n := require.Get(derivatives.Stages())(t), derivatives.Rounded(), 20
+	var x, u []float64 // the first is in both corners
+	for i := range n {
+		x, u = append(x, 0.3+0.01*float64(i), 0.3, 0), append(u, 0)
+	}
+	var first []float64
+	least := math.NaN()
+	for _, level := range []int{0, 3, levels - 1, 0} {
+		stages.Round(level)
+		k := len(c.Problem.Spec().Action) + len(stages.Moving())
+		next, j, m := make([]float64, 3*n), make([]float64, n), make([]float64, n*len(c.Problem.Spec().Margins))
+		slopes := make([]float64, n*k)
+		stages.Linearise(n, x, u, next, j, m, make([]float64, 3*n*k), slopes, make([]float64, len(m)*k))
+		const h = 1e-7
+		for i := range n {
+			at := func(u float64) float64 {
+				j := make([]float64, 1)
+				stages.Evaluate(1, x[3*i:3*i+3], []float64{u}, next[:3], j, m[:len(m)/n])
+				return j[0]
+			}
+			if want := (at(h) - at(-h)) / (2 * h); math.Abs(slopes[k*i]-want) > 1e-5*(1+math.Abs(want)) {
+				t.Errorf("level %d, decision %d: a slope is %g, by differences %g", level, i, slopes[k*i], want)
+			}
+		}
+		if first == nil {
+			first, least = append(slices.Clone(j), slopes...), j[0]-0.2
+		} else if want := least * math.Pow(2.5, float64(level)); math.Abs(j[0]-0.2-want) > 1e-9*want {
+			t.Errorf("level %d: the corner is %g wide, want %g", level, j[0]-0.2, want)
+		}
+		if level == 0 && !slices.Equal(first, append(j, slopes...)) {
+			t.Error("the least level is another after the widest")
+		}
 	}
 }

@@ -1303,12 +1303,28 @@ static void make_room(loop *p, double e)
 /* How the plan before begins, in loop.warm; 0: it had not converged, or there is none. */
 enum { ROLLED_OUT = 1, STATES_KEPT = 2 };
 
+/* Whether the barrier costs more than a thousandth of the cost, as a step without it predicts. */
+static int is_dear(loop *p)
+{
+    const double mu = p->mu, least = 1e-3 * p->objective_scale * fabs(p->iterates[p->now].f);
+    double primal, dual, excess;
+
+    if (p->iterations == 0 || mu * p->steps * (ALL + 2 * NU) <= least)
+        return 0;
+    p->mu = 0.0;
+    memset(p->defect, 0, sizeof p->defect);
+    solve_step(p, &primal, &dual);
+    excess = -slope_of(p);
+    p->mu = mu;
+    return excess > least;
+}
+
 /* Iterations from a plan with its multipliers. */
 static void iterate_plan(loop *p)
 {
-    const double smallest = SOLVED / 20.0;
     const double theta = infeasibility(p, &p->iterates[p->now]);
-    double elastic, violation, kkt;
+    double elastic, violation, kkt, smallest = fmin(p->mu, SOLVED / 20.0);
+    int sharpened = 0;
 
     p->filters = 0;
     p->least = 0.0;
@@ -1316,9 +1332,14 @@ static void iterate_plan(loop *p)
     for (;;) {
         kkt = residual(p, 0.0, &elastic, &violation);
         if (kkt <= SOLVED || elastic <= SOLVED) {
-            if (p->iterates[p->now].rolled || !restore(p))
+            if (!p->iterates[p->now].rolled) {
+                if (!restore(p))
+                    break;
+                continue;
+            }
+            if (sharpened++ == 6 || !is_dear(p))
                 break;
-            continue;
+            smallest *= 0.1;
         }
         if (p->iterations >= GPC_{{.Macro}}_ITERATIONS)
             break;
@@ -1676,7 +1697,7 @@ static int advance(loop *p, const double *first, int shift, int n)
     p->steps = n;
     p->warm = converged ? ROLLED_OUT : 0;
     if (converged)
-        p->mu = SOLVED / 20.0;
+        p->mu = fmin(p->mu, SOLVED / 20.0);
     for (t = 0; t < n; t++)
         for (i = 0; i < NU; i++)
             if (boxed(i)) {

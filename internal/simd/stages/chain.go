@@ -39,14 +39,14 @@ func functionsOf(y System) (*functions, error) {
 	if margins != nil {
 		f.sizes.M = margins.Results() * (1 + y.EscapeSteps)
 	}
-	whole := []program.Argument{{Name: "s", Size: n.S}, {Name: "c", Size: n.C}, {Name: "u", Size: n.U}, {Name: "sNext", Size: n.S}}
+	whole := []program.Argument{{Name: "s", Size: n.S}, {Name: "c", Size: n.C}, {Name: "u", Size: n.U}, {Name: "sNext", Size: n.S}, {Name: program.Rounding, Size: 1}}
 	joined := func(name string, parts ...*program.Function) *program.Function {
 		b := program.NewBuilder(name, whole...)
-		all := slices.Concat(b.In(0), b.In(1), b.In(2), b.In(3))
+		all := slices.Concat(b.In(0), b.In(1), b.In(2), b.In(3), b.In(4))
 		var results []program.Value
 		for _, p := range parts {
 			if p != nil {
-				results = append(results, b.Inline(p, all)...)
+				results = append(results, b.Inline(p, all[:p.Entries()])...)
 			}
 		}
 		return b.Function([]program.Argument{{Name: "results", Size: len(results)}}, results)
@@ -86,7 +86,7 @@ func (f *functions) stepOnly() {
 // moves says which entries of the context after a step have derivatives, the state after it having some.
 func (f *functions) moves(inputs []direction) []bool {
 	moves := make([]bool, f.sizes.C)
-	j := f.step.Jacobian(nil)
+	j := f.step.Jacobian(f.step.Own())
 	for k, r := range j.Rows {
 		r -= f.step.Results() - f.sizes.C
 		if c := j.Cols[k]; r >= 0 && (c >= len(inputs) || !inputs[c].constant) {
@@ -105,14 +105,14 @@ type shared struct {
 
 func (x *maker) jacobian(f *program.Function, variables []int) *shared {
 	if x.plain {
-		return &shared{function: x.function(f, x.layout.New(f.Entries()), f.Results())}
+		return &shared{function: x.function(f, f.Results())}
 	}
 	return x.slopes(f, variables)
 }
 
 func (x *maker) slopes(f *program.Function, variables []int) *shared {
 	j := f.Jacobian(variables)
-	g := x.function(j.Function, x.layout.New(f.Entries()), f.Results())
+	g := x.function(j.Function, f.Results())
 	return &shared{g, variables, entries(j, g.out, f.Results())}
 }
 
@@ -122,7 +122,7 @@ func (x *maker) second(f *program.Function, variables []int) *shared {
 		return nil
 	}
 	h := f.Hessian(variables)
-	g := x.function(h.Function, x.layout.New(f.Entries()+f.Results()), 0)
+	g := x.function(h.Function, 0)
 	return &shared{g, variables, entries(h, g.out, len(variables))}
 }
 

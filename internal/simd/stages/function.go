@@ -20,7 +20,7 @@ type Function struct {
 // NewFunction makes the code for directions by, entries of the inputs; without any it has Values alone.
 func NewFunction(f *program.Function, variables []int) *Function {
 	k := &Function{code: &Code{}, results: f.Results(), n: len(variables)}
-	k.code.constants = programs.NewConstants(&k.code.layout)
+	k.code.constants, k.code.rounding = programs.NewConstants(&k.code.layout), k.code.layout.New(1)[0]
 	x := &maker{Code: k.code}
 	for a := range f.Entries() {
 		k.columns = append(k.columns, slices.Index(variables, a))
@@ -57,6 +57,9 @@ func (k *Function) NewMachine(compiled *lanes.Compiled) *FunctionMachine {
 
 // Lanes is how many points it evaluates at once.
 func (m *FunctionMachine) Lanes() int { return m.machine.Lanes() }
+
+// Round sets the input program.Rounding.
+func (m *FunctionMachine) Round(factor float64) { m.machine.SetAll(m.code.code.rounding, factor) }
 
 // Set writes n points into a lane each; the last fills the other lanes.
 func (m *FunctionMachine) Set(n int, inputs []float64) {

@@ -26,10 +26,10 @@ func (y System) Moving() ([]int, error) {
 			}
 		}
 		if f.ode != nil {
-			follow(f.ode.Jacobian(nil), 0)
-			follow(f.step.Jacobian(nil), n.S)
+			follow(f.ode.Jacobian(f.ode.Own()), 0)
+			follow(f.step.Jacobian(f.step.Own()), n.S)
 		} else {
-			follow(f.step.Jacobian(nil), 0)
+			follow(f.step.Jacobian(f.step.Own()), 0)
 		}
 	}
 	var list []int

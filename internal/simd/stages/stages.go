@@ -35,6 +35,7 @@ type Code struct {
 	sizes     Sizes
 	layout    lanes.Layout
 	constants *programs.Constants
+	rounding  lanes.Ref // the input program.Rounding of all functions
 
 	seeds     []lanes.Ref // of NewSteps: how each entry of (s, c, u) moves along a lane's directions
 	blocks    []*block    // the decision's step, then the escape's
@@ -150,7 +151,7 @@ func newCode(y System, variables []int, m mode) (*Code, error) {
 	if k.sizes.N = len(variables); m.seeded > 0 {
 		k.sizes.N = m.seeded
 	}
-	k.constants = programs.NewConstants(&k.layout)
+	k.constants, k.rounding = programs.NewConstants(&k.layout), k.layout.New(1)[0]
 	n := k.sizes
 	for a, b := range variables {
 		if b < 0 || b >= n.S+n.C+n.U || slices.Contains(variables[:a], b) {
@@ -298,13 +299,15 @@ type function struct {
 	program int
 }
 
-// function gives the outputs of f cells. The first values of them are exact, the others derivatives.
-func (x *maker) function(f *program.Function, cells lanes.Col, values int) function {
-	g := function{in: cells, out: x.layout.New(f.Results())}
+// function gives cells to the outputs of f and to its inputs but program.Rounding. The first values are exact, the others
+// derivatives.
+func (x *maker) function(f *program.Function, values int) function {
+	first, last, _ := f.Find(program.Rounding)
+	g := function{in: x.layout.New(f.Entries() - (last - first)), out: x.layout.New(f.Results())}
 	code := programs.New(x.constants)
-	inputs := make([]programs.Value, len(cells))
-	for i, cell := range cells {
-		inputs[i] = code.Cell(cell)
+	var inputs []programs.Value
+	for _, cell := range slices.Insert(slices.Clone(g.in), first, slices.Repeat(lanes.Col{x.rounding}, last-first)...) {
+		inputs = append(inputs, code.Cell(cell))
 	}
 	results := code.Function(f, inputs)
 	g.program = x.glue(func(b *lanes.Builder) {
@@ -464,6 +467,9 @@ func (k *Code) NewMachine(compiled *lanes.Compiled) *Machine {
 
 // Lanes is how many points it evaluates at once.
 func (m *Machine) Lanes() int { return m.machine.Lanes() }
+
+// Round sets the input program.Rounding of all functions.
+func (m *Machine) Round(factor float64) { m.machine.SetAll(m.code.rounding, factor) }
 
 // Set writes n points, rows of (s, c) and of u, into a lane each. The last fills the other lanes.
 func (m *Machine) Set(n int, x, u []float64) {

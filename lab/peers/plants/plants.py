@@ -657,9 +657,9 @@ def bryson_denham():
 @plant("HIV therapy, GEKKO's example", (0.6, 0.4), before=before(6, 6, 5))
 def hiv():
     """Healthy cells, infected cells and virus, over seven decades. The floor in the logarithm was rounded away: 5 % above IPOPT. Its
-    slope is so large that the usual tolerance leaves 3 %."""
+    slope is so large that the tolerance alone left 3 %."""
     y = gpc.System("hiv", "HIV under therapy", state={"H": ("1/mm³", 0, 1e3), "I": ("1/mm³", 0, 1e3), "V": ("1/mm³", 0, 1e4)}, action={"drug": ("1", 0, 0.9)},
-                   scenario={"H": (200, 900), "I": (1, 40), "V": (10, 400)}, steps=50, period=86400.0, rest=[0.0], objective_scale=[5, 1], solver={"tolerance": 1e-8})
+                   scenario={"H": (200, 900), "I": (1, 40), "V": (10, 400)}, steps=50, period=86400.0, rest=[0.0], objective_scale=[5, 1])
 
     @y.ode(span=1.0, substeps=8)
     def _(s, u):
