@@ -73,7 +73,7 @@ var allowed = map[string][]string{
 	"grid/command":                         {".", "cli", "bench", "internal/interrupt", "internal/machine", "paper/opf", "grid/network", "grid/powerflow", "grid/acopf", "grid/matpower", "grid/matpower/cases", "grid/formats", "grid/dcopf", "grid/results", "grid/secure", "grid/series", "domain", "internal/durable", "internal/finite", "grid/optima", "internal/simd/parallel", "internal/version", "engine"},
 	"grid/formats":                         {"grid/matpower"},
 	"grid/dcopf":                           {"grid/acopf", "grid/internal/*", "grid/network"},
-	"grid/results":                         {"internal/durable", "grid/matpower", "grid/acopf", "grid/acopf/laneflow", "grid/network", "grid/powerflow", "grid/secure", "internal/simd/parallel"},
+	"grid/results":                         {"internal/durable", "internal/finite", "grid/matpower", "grid/acopf", "grid/acopf/laneflow", "grid/network", "grid/powerflow", "grid/secure", "internal/simd/parallel"},
 	"grid/series":                          {"grid/acopf", "grid/network", "internal/durable"},
 	"grid/ppc":                             {"grid/network", "grid/powerflow", "grid/acopf", "grid/matpower"},
 	"paper/multiagent":                     {"paper/multiagent/*", "internal/jsonin", "domain"},
