@@ -29,7 +29,7 @@ from typing import Any, Union, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from gpc._lib import ARRAY, FLOAT, HANDLE, INT, OUT, TEXT, InputError, Object, address, array, as_json, ask, call, create, declare, lib, number, text
+from gpc._lib import ARRAY, FLOAT, HANDLE, INT, OUT, TEXT, InputError, Object, address, array, as_json, ask, call, create, declare, lib, number, text, write
 from gpc._maps import Svg, Tabled
 from gpc._outages import BROKEN, OUTAGE, SECURE_STATUS, Flow, OutageFlows, OutageRisks, Relaxation, SecureOptima, _records, named
 
@@ -228,9 +228,7 @@ class Network(Object):
         """Writes the case, whatever it was read from, as a MATPOWER case file with its names."""
         if not self.pi:
             raise InputError(f"save: network {self.name} has branches that are no π equivalents, which a MATPOWER case cannot hold")
-        written = ask(lib.gpc_network_text, self.handle, text(os.path.basename(os.fspath(path))))
-        with open(path, "w", encoding="utf-8") as f:
-            f.write(written)
+        write(path, ask(lib.gpc_network_text, self.handle, text(os.path.basename(os.fspath(path)))))
 
     def __repr__(self) -> str:
         return f"Network({self.name}: {len(self.bus)} buses, {len(self.gen_bus)} units, {len(self.branch_from)} branches)"
