@@ -285,13 +285,17 @@ const (
 const maxDecisions = 1 << 28
 
 // lookAhead is the look-ahead in decisions from a context where that number is requested; 0: as RefineOptions.LookAhead
-// says. remaining is RefineOptions.Remaining. No context makes it longer than an episode.
+// says. remaining is RefineOptions.Remaining. No context makes it longer than an episode, and with a clock no request: beyond its
+// end there are no limits.
 func lookAhead(spec *domain.Spec, abilities *domain.ProblemAbilities, c []float64, requested, remaining int) int {
 	if spec.Plan > 1 {
 		if requested == 0 {
 			return spec.Plan
 		}
 		return min(spec.Plan, requested)
+	}
+	if requested > 0 && spec.Clock > 0 && abilities.Remaining != nil {
+		return max(1, min(requested, abilities.Remaining(c)))
 	}
 	if requested > 0 {
 		return requested
