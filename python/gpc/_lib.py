@@ -324,6 +324,9 @@ class Object:
         self._handle = 0
         self._finalizer()
 
+    def __reduce__(self) -> Any:
+        raise Error(f"gpc: a {type(self).__name__} is not pickled or copied: it is of its process, and another number there; make one where it is needed")
+
     def __enter__(self) -> Self:
         return self
 

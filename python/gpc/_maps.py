@@ -52,6 +52,10 @@ class Tabled:
     def _of_network(self) -> Network:
         raise NotImplementedError
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What is pickled or copied: the arrays, without the network, which is of its process."""
+        return {k: None if k in ("_network", "_problem") else v for k, v in self.__dict__.items()}
+
     def _values(self, name: str) -> Floats:
         """[scenarios, elements]."""
         return np.atleast_2d(getattr(self, name))

@@ -379,6 +379,8 @@ def pf(
     are those of a PSS/E file.
     """
     n = _network(source)
+    if dc and (enforce_q or participation is not None or controls is not None):
+        raise InputError("pf: enforce_q, participation and controls are of the AC model: leave dc out")
     options: dict[str, Any] = {"linear": bool(dc), "enforce_q": bool(enforce_q), "flat": bool(flat), "tolerance": number(tolerance, "tolerance"), "max_iterations": _whole(max_iterations, "max_iterations")}
     options["participation"], shares = ("", None) if participation is None else _shares(n, participation)
     if controls is not None:
