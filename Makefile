@@ -37,7 +37,7 @@ run: build lab
 	@mkdir -p out/demo
 	@bin/gpc-lab demo
 	@echo; echo 'One dispatch of 39 buses by four methods, and what an outage then breaks:'
-	@$(GO) run ./lab/secure --steps 1 --seed 2026 --methods mo-opf,dc-secure,direct,secure > out/demo/secure.txt
+	@CGO_ENABLED=0 $(GO) run -trimpath ./lab/secure --steps 1 --seed 2026 --methods mo-opf,dc-secure,direct,secure > out/demo/secure.txt
 	@awk -F '  +' 'NR > 1 && NR < 7 {printf "%-11s %-7s %-3s %-17s %-12s %s\n", $$1, $$2, $$3, $$4, $$5, $$6}' out/demo/secure.txt
 	@rm -rf out/gallery && mkdir -p out/gallery
 	@echo; echo 'A map of a cart-pole from its equations, and its solvers, on 20 starts:'
