@@ -19,7 +19,7 @@ build:
 # Once, what else the tests and go mod tidy need, here and in a system of one's own: then they work without a network.
 build/modules: go.mod go.sum lab/go.mod lab/go.sum internal/starter/template/go.mod.tmpl
 	@rm -rf build/crane
-	@if $(GO) list -deps -test ./... ./lab/... > /dev/null && GOWORK=off $(GO) mod tidy -diff > /dev/null \
+	@if $(GO) list -deps -test ./... ./lab/... > /dev/null 2>&1 && GOWORK=off $(GO) mod tidy -diff > /dev/null 2>&1 \
 		&& bin/gpc new build/crane --source . > /dev/null && cd build/crane && GOWORK=off $(GO) mod tidy 2> /dev/null; \
 	then cd ../.. && rm -rf build/crane && touch $@; else echo 'modules that tests need are missing: make test and go mod tidy need a network' >&2; fi
 
