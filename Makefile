@@ -91,17 +91,17 @@ test-ui: build lab build/ui/ready
 ## python: the library of the Python package in place, python/gpc/_libgpc.so (Linux; needs a C compiler)
 PYTHON ?= python3
 python:
-	CGO_ENABLED=1 $(GO) build -trimpath -buildvcs=false -buildmode=c-shared -ldflags '$(LDFLAGS)' -o python/gpc/_libgpc.so ./python/libgpc
+	@CGO_ENABLED=1 $(GO) build -trimpath -buildvcs=false -buildmode=c-shared -ldflags '$(LDFLAGS)' -o python/gpc/_libgpc.so ./python/libgpc
 	@rm -f python/gpc/_libgpc.h
 
 ## wheel: the Python package with its library, dist/gpc-VERSION-py3-none-manylinux_2_N_ARCH.whl, the same bytes for the same commit and tools (needs python3, a C compiler)
 wheel: python build/wheel/ready
-	rm -rf dist
-	cd python && SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) ../build/wheel/bin/hatchling build -t wheel -d ../dist
+	@rm -rf dist
+	@cd python && SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) ../build/wheel/bin/hatchling build -t wheel -d ../dist
 	@ls -l dist
 build/wheel/ready: python/requirements/build.txt
-	$(PYTHON) -m venv build/wheel
-	build/wheel/bin/python -m pip install --quiet --no-deps --require-hashes --only-binary :all: -r $<
+	@$(PYTHON) -m venv build/wheel
+	@build/wheel/bin/python -m pip install --quiet --no-deps --require-hashes --only-binary :all: -r $<
 	touch $@
 
 ## test-python: the wheel in a clean virtual environment, its type hints and its tests (PYTHON=python3.10 to python3.13; GPC_LONG=1: a million calls)

@@ -1,6 +1,7 @@
 package batchnav
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -289,22 +290,15 @@ const maxDecisions = 1 << 28
 // end there are no limits.
 func lookAhead(spec *domain.Spec, abilities *domain.ProblemAbilities, c []float64, requested, remaining int) int {
 	if spec.Plan > 1 {
-		if requested == 0 {
-			return spec.Plan
-		}
-		return min(spec.Plan, requested)
+		return min(spec.Plan, cmp.Or(requested, spec.Plan))
 	}
-	if requested > 0 && spec.Clock > 0 && abilities.Remaining != nil {
-		return max(1, min(requested, abilities.Remaining(c)))
-	}
-	if requested > 0 {
-		return requested
-	}
-	if remaining > 0 {
-		return remaining
-	}
+	end := spec.LookAhead()
 	if abilities.Remaining != nil {
-		return max(1, min(abilities.Remaining(c), spec.LookAhead()))
+		end = min(abilities.Remaining(c), end)
 	}
-	return max(1, spec.LookAhead())
+	decisions := cmp.Or(requested, remaining, end)
+	if spec.Clock > 0 {
+		decisions = min(decisions, end)
+	}
+	return max(1, decisions)
 }
