@@ -273,7 +273,7 @@ func TestGridStandsAlone(t *testing.T) {
 			}
 		}
 	})
-	support := []string{"internal/simd/dense", "internal/simd/lanes", "internal/simd/isa", "internal/simd/parallel", "grid/internal/unionfind", "internal/names", "internal/durable"}
+	support := []string{"internal/simd/dense", "internal/simd/lanes", "internal/simd/isa", "internal/simd/parallel", "grid/internal/unionfind", "internal/names", "internal/durable", "internal/finite"}
 	seen, reached := map[string]bool{}, 0
 	var visit func(dir, by string)
 	visit = func(dir, by string) {
