@@ -47,7 +47,7 @@ func (o *outputs) check(cmd *cobra.Command, network string, names ...string) err
 			files = append(files, durable.File{Name: "--csv", Path: filepath.Join(o.csv, name)})
 		}
 	}
-	return cli.CheckOutputs(files, append(flags("outages", "participation", "controls"), durable.File{Name: "the case", Path: network}))
+	return cli.CheckOutputs(files, append(flags("outages", "participation", "controls", "scenarios"), durable.File{Name: "the case", Path: network}))
 }
 
 // write writes a solved case, each file whole or not at all.
