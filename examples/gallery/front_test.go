@@ -23,7 +23,7 @@ func TestAFrontEndsWithTheEpisode(t *testing.T) {
 	c := require.Get(catalogue.Find("cartpole"))(t)
 	e := require.Get(gpc.OpenEngine(engine.Options{Backend: "cpu", Threads: 1}))(t)
 	defer e.Close()
-	f := require.Get(c.Fronts(e, require.Get(c.Setup("direct", ""))(t), 8))(t)
+	f := require.Get(c.Fronts(e, require.Get(c.Setup("direct", ""))(t)))(t)
 	obs := require.Get(c.Observe(1, 0, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}}))(t)
 	for requested, want := range map[int]int{5: 5, 40: 40, 1000: 40} {
 		if front := require.Get(f.Front(t.Context(), obs, batchnav.FrontOptions{Points: 8, LookAhead: requested}))(t); front.LookAhead != want || front.Knee < 0 {
