@@ -19,7 +19,7 @@ build:
 # Once, what else the tests and go mod tidy need, here and in a system of one's own: then they work without a network.
 build/modules: go.mod go.sum lab/go.mod lab/go.sum cli/template/go.mod.tmpl
 	@rm -rf build/crane
-	@if $(GO) list -deps -test ./... ./lab/... > /dev/null && GOWORK=off $(GO) mod tidy -diff > /dev/null \
+	@if $(GO) list -deps -test ./... ./lab/... > /dev/null 2>&1 && GOWORK=off $(GO) mod tidy -diff > /dev/null 2>&1 \
 		&& bin/gpc new build/crane --source . > /dev/null && cd build/crane && GOWORK=off $(GO) mod tidy 2> /dev/null; \
 	then cd ../.. && rm -rf build/crane && touch $@; else echo 'modules that tests need are missing: make test and go mod tidy need a network' >&2; fi
 
@@ -37,7 +37,7 @@ run: build lab
 	@mkdir -p out/demo
 	@bin/gpc-lab demo
 	@echo; echo 'One dispatch of 39 buses by four methods, and what an outage then breaks:'
-	@$(GO) run ./lab/secure --steps 1 --seed 2026 --methods mo-opf,dc-secure,direct,secure > out/demo/secure.txt
+	@CGO_ENABLED=0 $(GO) run -trimpath ./lab/secure --steps 1 --seed 2026 --methods mo-opf,dc-secure,direct,secure > out/demo/secure.txt
 	@awk -F '  +' 'NR > 1 && NR < 7 {printf "%-11s %-7s %-3s %-17s %-12s %s\n", $$1, $$2, $$3, $$4, $$5, $$6}' out/demo/secure.txt
 	@rm -rf out/gallery && mkdir -p out/gallery
 	@echo; echo 'A map of a cart-pole from its equations, and its solvers, on 20 starts:'
@@ -91,17 +91,17 @@ test-ui: build lab build/ui/ready
 ## python: the library of the Python package in place, python/gpc/_libgpc.so (Linux; needs a C compiler)
 PYTHON ?= python3
 python:
-	CGO_ENABLED=1 $(GO) build -trimpath -buildvcs=false -buildmode=c-shared -ldflags '$(LDFLAGS)' -o python/gpc/_libgpc.so ./python/libgpc
+	@CGO_ENABLED=1 $(GO) build -trimpath -buildvcs=false -buildmode=c-shared -ldflags '$(LDFLAGS)' -o python/gpc/_libgpc.so ./python/libgpc
 	@rm -f python/gpc/_libgpc.h
 
 ## wheel: the Python package with its library, dist/gpc-VERSION-py3-none-manylinux_2_N_ARCH.whl, the same bytes for the same commit and tools (needs python3, a C compiler)
 wheel: python build/wheel/ready
-	rm -rf dist
-	cd python && SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) ../build/wheel/bin/hatchling build -t wheel -d ../dist
+	@rm -rf dist
+	@cd python && SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) ../build/wheel/bin/hatchling build -t wheel -d ../dist
 	@ls -l dist
 build/wheel/ready: python/requirements/build.txt
-	$(PYTHON) -m venv build/wheel
-	build/wheel/bin/python -m pip install --quiet --no-deps --require-hashes --only-binary :all: -r $<
+	@$(PYTHON) -m venv build/wheel
+	@build/wheel/bin/python -m pip install --quiet --no-deps --require-hashes --only-binary :all: -r $<
 	touch $@
 
 ## test-python: the wheel in a clean virtual environment, its type hints and its tests (PYTHON=python3.10 to python3.13; GPC_LONG=1: a million calls)

@@ -1,6 +1,7 @@
 package batchnav
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -285,22 +286,19 @@ const (
 const maxDecisions = 1 << 28
 
 // lookAhead is the look-ahead in decisions from a context where that number is requested; 0: as RefineOptions.LookAhead
-// says. remaining is RefineOptions.Remaining. No context makes it longer than an episode.
+// says. remaining is RefineOptions.Remaining. No context makes it longer than an episode, and with a clock no request: beyond its
+// end there are no limits.
 func lookAhead(spec *domain.Spec, abilities *domain.ProblemAbilities, c []float64, requested, remaining int) int {
 	if spec.Plan > 1 {
-		if requested == 0 {
-			return spec.Plan
-		}
-		return min(spec.Plan, requested)
+		return min(spec.Plan, cmp.Or(requested, spec.Plan))
 	}
-	if requested > 0 {
-		return requested
-	}
-	if remaining > 0 {
-		return remaining
-	}
+	end := spec.LookAhead()
 	if abilities.Remaining != nil {
-		return max(1, min(abilities.Remaining(c), spec.LookAhead()))
+		end = min(abilities.Remaining(c), end)
 	}
-	return max(1, spec.LookAhead())
+	decisions := cmp.Or(requested, remaining, end)
+	if spec.Clock > 0 {
+		decisions = min(decisions, end)
+	}
+	return max(1, decisions)
 }

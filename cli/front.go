@@ -154,8 +154,12 @@ func objectiveBounds(spec *domain.Spec, list []string) ([]float64, error) {
 		most, err := strconv.ParseFloat(value, 64)
 		if k := slices.Index(names, name); k < 0 {
 			return nil, BadInputf("--within %s: want OBJECTIVE=MOST, with one of %s", text, strings.Join(names, ", "))
-		} else if bounds[k] = most; err != nil || math.IsNaN(most) {
+		} else if err != nil || math.IsNaN(most) {
 			return nil, BadInputf("--within %s: want a number after =", text)
+		} else if !math.IsInf(bounds[k], 1) {
+			return nil, BadInputf("--within %s: a second bound of %s", text, name)
+		} else {
+			bounds[k] = most
 		}
 	}
 	return bounds, nil

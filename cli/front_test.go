@@ -39,6 +39,7 @@ func TestFront(t *testing.T) {
 	refused(t, app, "--method direct: case cart has no switched inputs", "front", "cart", "--model", file, "--method", "direct")
 	refused(t, app, "with one of ", "front", "cart", "--model", file, "--within", "speed=1")
 	refused(t, app, "want a number after =", "front", "cart", "--model", file, "--within", name+"=low")
+	refused(t, app, "a second bound of "+name, "front", "cart", "--model", file, "--within", name+"=2,"+name+"=3")
 	refused(t, app, "--state and --episode exclude each other", "front", "cart", "--model", file, "--state", "-", "--episode", "1")
 	refused(t, app, "--points 1: want at least 2", "front", "cart", "--model", file, "--points", "1")
 }

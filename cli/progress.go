@@ -252,6 +252,9 @@ func (a *App) Progress(label string) func(done, total int) {
 	return func(done, total int) { a.meter.set(label, done, total) }
 }
 
+// Pause takes the line of progress away for text that a command writes itself.
+func (a *App) Pause() { a.meter.wipe() }
+
 // Stages is progress over parts of a command one after another, each with its bar.
 func (a *App) Stages() func(stage string, done, total int) { return a.meter.set }
 

@@ -183,7 +183,7 @@ func TestRunStopsAtItsTarget(t *testing.T) {
 	opt := small(filepath.Join(t.TempDir(), "sled.safetensors"))
 	opt.Target, opt.Rounds = 1e6, 0
 	got := require.Get(Run(context.Background(), sled(t), opt))(t)
-	if got.Ended != "target met" || len(got.Rounds) != 1 || !got.Met || len(got.Choice) != 1 || got.Advice != "" {
+	if got.Ended != "held-out starts meet the target" || len(got.Rounds) != 1 || !got.Met || len(got.Choice) != 1 || got.Advice != "" {
 		t.Errorf("ended by %q after %d rounds, met %v, chosen among %d, advice %q", got.Ended, len(got.Rounds), got.Met, len(got.Choice), got.Advice)
 	}
 }
@@ -307,7 +307,7 @@ func TestNextRound(t *testing.T) {
 		{"no time for data", []func(*Round){func(r *Round) { r.Probed.Mean = 8 }}, 15, Epochs, 0, 10, ""},
 		{"no time", []func(*Round){func(r *Round) { r.Probed.Mean = 8 }}, 3, "", 0, 0, noTimeLeft},
 		{"more epochs were worth nothing", []func(*Round){func(*Round) {}, func(r *Round) { r.Kind, r.Scenarios, r.Epochs = Epochs, 0, 20 }}, 1000, Data, 300, 10, ""},
-		{"the target", []func(*Round){func(r *Round) { r.Confirmed = &Score{Episodes: 250, Mean: 0.1, Max: 0.2} }}, 1000, "", 0, 0, "target met"},
+		{"the target", []func(*Round){func(r *Round) { r.Confirmed = &Score{Episodes: 250, Mean: 0.1, Max: 0.2} }}, 1000, "", 0, 0, "held-out starts meet the target"},
 		{"a target that more starts miss", []func(*Round){func(r *Round) { r.Confirmed = &Score{Episodes: 250, Mean: 0.1, Max: 20} }}, 1000, Data, 100, 10, ""},
 		{"a mean that more starts miss", []func(*Round){func(r *Round) { r.Confirmed = &Score{Episodes: 250, Mean: 0.7, Max: 20} }}, 1000, Data, 300, 10, ""},
 	} {

@@ -62,7 +62,7 @@ func (r *run) nextRound() (Round, string) {
 	rounds, t := r.journal.Rounds, r.c.MapSpec().Training
 	switch n := len(rounds); {
 	case n > 0 && r.confirmed(&rounds[n-1]):
-		return Round{}, "target met"
+		return Round{}, "held-out starts meet the target"
 	case n > 0 && r.opt.Rounds > 0 && n >= r.opt.Rounds:
 		return Round{}, fmt.Sprintf("%d rounds", n)
 	case r.journal.Current != nil:

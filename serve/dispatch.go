@@ -7,6 +7,7 @@ import (
 	"math"
 	"runtime"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 	"unicode/utf8"
@@ -70,7 +71,7 @@ func (s *Server) prepare(j *job, start time.Time) error {
 	if len(j.session) > MaxSessionName {
 		return jsonin.Errorf("session", "the name of a session has %d bytes, at most %d are allowed", len(j.session), MaxSessionName)
 	}
-	if !utf8.ValidString(j.session) {
+	if strings.ContainsRune(j.session, utf8.RuneError) { // JSON's half of a surrogate is one too
 		return jsonin.Errorf("session", "the name of a session is not UTF-8")
 	}
 	r := &j.request

@@ -150,6 +150,7 @@ func TestBadLinesAreAnswered(t *testing.T) {
 		{`{"op":"decide"`, "", "JSON"},
 		{`{"op":"decide"} {}`, "", "more than one"},
 		{"{\"op\":\"reset\",\"session\":\"\xff\"}", "", "UTF-8"},
+		{`{"op":"decide","session":"\ud800","s":[0.1,0.2],"c":[0]}`, "session", "UTF-8"}, // it would be the session of "\ud801"
 		{`{"session":"a"}`, "op", "missing"},
 		{`{"op":"fly"}`, "op", "fly"},
 		{`{"op":7}`, "op", "7"},

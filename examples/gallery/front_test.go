@@ -17,6 +17,21 @@ import (
 	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
+// No roll-out goes beyond the end of the episode, where a case has no limits.
+func TestAFrontEndsWithTheEpisode(t *testing.T) {
+	catalogue := gpc.Catalogue{Cases: require.Get(Cases())(t), Models: models.Bundled}
+	c := require.Get(catalogue.Find("cartpole"))(t)
+	e := require.Get(gpc.OpenEngine(engine.Options{Backend: "cpu", Threads: 1}))(t)
+	defer e.Close()
+	f := require.Get(c.Fronts(e, require.Get(c.Setup("direct", ""))(t)))(t)
+	obs := require.Get(c.Observe(1, 0, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}}))(t)
+	for requested, want := range map[int]int{5: 5, 40: 40, 1000: 40} {
+		if front := require.Get(f.Front(t.Context(), obs, batchnav.FrontOptions{Points: 8, LookAhead: requested}))(t); front.LookAhead != want || front.Knee < 0 {
+			t.Errorf("of %d decisions: %d, knee %d", requested, front.LookAhead, front.Knee)
+		}
+	}
+}
+
 // Where no weights are given, the points of a front lie closer together than those of an even lattice of as many.
 func TestAFrontIsDenserWhereItBends(t *testing.T) {
 	const points = 120

@@ -31,7 +31,7 @@ and switched shunts is in controls.txt, for pf --controls.`,
 			if files == (outputs{}) {
 				return cli.BadInputf("convert writes a case or its tables: give --out or --csv")
 			}
-			if err := files.check(args[0]); err != nil {
+			if err := files.check(cmd, args[0], append(solvedTables[:3:3], "gencost.csv", "dcline.csv", "dclinecost.csv", "controls.txt")...); err != nil {
 				return err
 			}
 			c, n, err := readNetwork(cmd.Context(), a, args[0])

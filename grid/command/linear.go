@@ -35,8 +35,7 @@ branch that is out, a column for each branch. They are empty where an island is 
 		Example: "  " + a.Name + " pf dc case118 --ptdf ptdf.csv --lodf lodf.csv",
 		Args:    cli.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			factors := []durable.File{{Name: "--ptdf", Path: ptdf}, {Name: "--lodf", Path: lodf}}
-			if err := cmp.Or(checkScale(scale), files.check(args[0]), cli.CheckOutputs(factors, []durable.File{{Name: "the case", Path: args[0]}})); err != nil {
+			if err := cmp.Or(checkScale(scale), files.check(cmd, args[0], solvedTables...)); err != nil {
 				return err
 			}
 			c, n, err := readNetwork(cmd.Context(), a, args[0])
@@ -103,7 +102,7 @@ Exit code 1 says that no optimum was found.`,
 		Example: "  " + a.Name + " opf dc case30 --csv out/tables",
 		Args:    oneNetwork,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := cmp.Or(checkScale(scale), files.check(args[0])); err != nil {
+			if err := cmp.Or(checkScale(scale), files.check(cmd, args[0], solvedTables...)); err != nil {
 				return err
 			}
 			c, n, err := readNetwork(cmd.Context(), a, args[0])

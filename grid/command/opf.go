@@ -179,7 +179,7 @@ Exit code 1 says that no optimum was found.`,
 				}
 				copy(objective.Weights[:], weights)
 			}
-			if err := files.check(args[0]); err != nil {
+			if err := files.check(cmd, args[0], solvedTables...); err != nil {
 				return err
 			}
 			c, n, err := y.read(cmd.Context(), a, args[0])

@@ -99,8 +99,20 @@ Exit code 1 says that an outage breaks a limit, cuts off load or has no power fl
 			if y.participation != "" && !y.opt.EnforceQ {
 				return cli.BadInputf("--participation needs --enforce-q: units that share missing power are held within their reactive limits")
 			}
-			if err := files.check(args[0]); err != nil {
+			ending := filepath.Ext(files.out)
+			switch {
+			case !slices.Contains([]string{"", ".csv", ".json", ".m"}, ending):
+				return cli.BadInputf("--out %s: want a file that ends in .csv, .json or .m", files.out)
+			case ending == ".json" && y.record != "" && filepath.Clean(y.record) == filepath.Dir(files.out):
+				return cli.BadInputf("--out %s is in the folder of --record: give it another", files.out)
+			}
+			if err := files.check(cmd, args[0], "outages.csv", "violations.csv", "elements.csv"); err != nil {
 				return err
+			}
+			if y.record != "" {
+				if err := cli.MakeFolder("--record", y.record); err != nil {
+					return err
+				}
 			}
 			c, n, err := readNetwork(cmd.Context(), a, args[0])
 			if err != nil {
@@ -122,7 +134,7 @@ Exit code 1 says that an outage breaks a limit, cuts off load or has no power fl
 			if err != nil {
 				return err
 			}
-			switch filepath.Ext(files.out) {
+			switch ending {
 			case ".csv":
 				err = writeCSV(files.out, cells(r.Outages))
 			case ".json":

@@ -94,7 +94,7 @@ Exit code 1 says that it does not converge.`,
 			if err := y.check(cmd.Context()); err != nil {
 				return err
 			}
-			if err := files.check(args[0]); err != nil {
+			if err := files.check(cmd, args[0], solvedTables...); err != nil {
 				return err
 			}
 			c, n, err := readNetwork(cmd.Context(), a, args[0])

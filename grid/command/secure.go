@@ -58,7 +58,7 @@ step has none.`,
 					return cli.BadInputf("--%s and --loads exclude each other", name)
 				}
 			}
-			if err := files.check(args[0]); err != nil {
+			if err := files.check(cmd, args[0], solvedTables...); err != nil {
 				return err
 			}
 			c, n, err := base.read(cmd.Context(), a, args[0])

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/gpc-engine/gpc/cli"
@@ -27,18 +28,26 @@ func (o *outputs) flags(f *pflag.FlagSet) {
 	f.StringVar(&o.csv, "csv", "", "`folder` to write bus.csv, gen.csv and branch.csv to")
 }
 
-// check refuses, before any work, outputs that cannot be written or are the input.
-func (o *outputs) check(input string) error {
-	files := []durable.File{{Name: "--out", Path: o.out}}
+// check refuses, before any work, outputs that cannot be written, are an input or another output. names are the files of --csv.
+func (o *outputs) check(cmd *cobra.Command, network string, names ...string) error {
+	flags := func(list ...string) (files []durable.File) {
+		for _, name := range list {
+			if f := cmd.Flags().Lookup(name); f != nil {
+				files = append(files, durable.File{Name: "--" + name, Path: f.Value.String()})
+			}
+		}
+		return files
+	}
+	files := flags("out", "ptdf", "lodf")
 	if o.csv != "" {
 		if err := cli.MakeFolder("--csv", o.csv); err != nil {
 			return err
 		}
-		for _, t := range tables {
-			files = append(files, durable.File{Name: "--csv", Path: filepath.Join(o.csv, t.file)})
+		for _, name := range names {
+			files = append(files, durable.File{Name: "--csv", Path: filepath.Join(o.csv, name)})
 		}
 	}
-	return cli.CheckOutputs(files, []durable.File{{Name: "the case", Path: input}})
+	return cli.CheckOutputs(files, append(flags("outages", "participation", "controls", "scenarios"), durable.File{Name: "the case", Path: network}))
 }
 
 // write writes a solved case, each file whole or not at all.
@@ -53,8 +62,8 @@ func (o *outputs) write(c *matpower.Case, comment string) error {
 	if o.csv == "" {
 		return nil
 	}
-	for _, t := range tables {
-		if err := writeCSV(filepath.Join(o.csv, t.file), withoutNames(t.rows(c))); err != nil {
+	for i, rows := range tables {
+		if err := writeCSV(filepath.Join(o.csv, solvedTables[i]), withoutNames(rows(c))); err != nil {
 			return err
 		}
 	}
@@ -136,11 +145,10 @@ func withMultipliers(c *matpower.Case, n *network.Network, r *acopf.Result, m *a
 	}
 }
 
-// tables are the files of --csv.
-var tables = []struct {
-	file string
-	rows func(*matpower.Case) [][]string
-}{{"bus.csv", busRows}, {"gen.csv", genRows}, {"branch.csv", branchRows}}
+// tables are the files of --csv, by solvedTables.
+var tables = []func(*matpower.Case) [][]string{busRows, genRows, branchRows}
+
+var solvedTables = []string{"bus.csv", "gen.csv", "branch.csv"}
 
 // rowOf writes integers and then numbers as text; infinite ones and NaN are empty.
 func rowOf(integers []int, numbers ...float64) []string {

@@ -169,9 +169,9 @@ func TestOutputsThatAreRefused(t *testing.T) {
 	dir := t.TempDir()
 	mine := filepath.Join(dir, "mine.m")
 	text := require.Get(cases.Text("case9"))(t)
-	if err := os.WriteFile(mine, text, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	require.OK(t, os.WriteFile(mine, text, 0o644))
+	list := filepath.Join(dir, "outages.csv")
+	require.OK(t, os.WriteFile(list, []byte("branch 1\n"), 0o644))
 	for _, c := range []struct {
 		args []string
 		want string
@@ -181,6 +181,16 @@ func TestOutputsThatAreRefused(t *testing.T) {
 		{[]string{"pf", "case9", "--csv", mine}, "--csv: " + mine + " is a file, want a folder"},
 		{[]string{"opf", "case9", "--out", dir}, "not a regular file"},
 		{[]string{"opf", "case9", "--csv", dir, "--out", filepath.Join(dir, "gen.csv")}, "would overwrite"},
+		{[]string{"pf", "outages", "case9", "--csv", dir, "--outages", list}, "would overwrite --outages"},
+		{[]string{"pf", "outages", "case9", "--csv", dir, "--out", list}, "would overwrite"},
+		{[]string{"pf", "outages", "case9", "--out", list, "--participation", list, "--enforce-q"}, "would overwrite --participation"},
+		{[]string{"pf", "outages", "case9", "--out", filepath.Join(dir, "x.txt")}, "want a file that ends in .csv, .json or .m"},
+		{[]string{"pf", "outages", "case9", "--out", filepath.Join(dir, "outages-000000.json"), "--record", dir}, "in the folder of --record"},
+		{[]string{"pf", "outages", "case9", "--record", mine}, "--record: " + mine + " is a file, want a folder"},
+		{[]string{"opf", "secure", "case9", "--out", list, "--outages", list}, "would overwrite --outages"},
+		{[]string{"pf", "case9", "--out", list, "--controls", list}, "would overwrite --controls"},
+		{[]string{"pf", "dc", "case9", "--ptdf", list, "--csv", dir, "--out", list}, "would overwrite"},
+		{[]string{"pf", "convert", "case9", "--csv", dir, "--out", filepath.Join(dir, "controls.txt")}, "would overwrite"},
 	} {
 		if code, _, log := run(c.args...); code != 2 || !strings.Contains(log, c.want) {
 			t.Errorf("%v: exit code %d, %q, want 2 and %q", c.args, code, log, c.want)
@@ -188,6 +198,9 @@ func TestOutputsThatAreRefused(t *testing.T) {
 	}
 	if after := require.Get(os.ReadFile(mine))(t); string(after) != string(text) {
 		t.Error("the case was changed")
+	}
+	if after := require.Get(os.ReadFile(list))(t); string(after) != "branch 1\n" {
+		t.Error("the list of outages was changed")
 	}
 	for _, command := range []string{"pf", "opf"} {
 		path := filepath.Join(dir, command+".m")

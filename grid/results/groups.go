@@ -154,6 +154,16 @@ func (y *securityRun) group(i int, v *worker) error {
 	return nil
 }
 
+// withLines is a group with the DC lines that have an end at buses without supply.
+func (y *securityRun) withLines(g Group, dark []int) Group {
+	for _, d := range y.n.DCLines {
+		if slices.Contains(dark, y.n.GenBus[d.From]) || slices.Contains(dark, y.n.GenBus[d.To]) {
+			g.Units = append(slices.Clip(g.Units), d.From, d.To)
+		}
+	}
+	return g
+}
+
 var errNoUnit = errors.New("nothing takes up the balance: no unit is left")
 
 // suppliedFlow is an outage with the numbers in the file of buses that become references, and the buses that are cut off.
@@ -206,6 +216,8 @@ func (y *securityRun) supplied(v *worker, g Group, sol *powerflow.Solution) (flo
 	if len(flow.dark) == n.Buses() {
 		return flow, errNoUnit
 	}
+	g = y.withLines(g, flow.dark)
+	_, units = g.opened(n)
 	o := v.scalar
 	if len(former)+len(further) > 0 {
 		if o, err = o.Supplied(former, further); err != nil {

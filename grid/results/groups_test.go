@@ -91,3 +91,32 @@ func TestGroupsThatTakePartsApart(t *testing.T) {
 		}
 	}
 }
+
+// A DC line goes with the part that has one of its ends and no supply: then the rest is the network in which the line is out.
+func TestADCLineGoesWithItsEnd(t *testing.T) {
+	after := func(inService bool, lines string) (*results.Security, float64) {
+		c := networktest.Case(t, "case30")
+		c.AddDCLine(matpower.DCLine{From: 26, To: 10, InService: inService, Pf: 5, Pt: 4.5, Vf: 1, Vt: 1, PMax: 10, QMinF: -10, QMaxF: 10, QMinT: -10, QMaxT: 10, Loss0: 0.5})
+		n := require.Get(network.New(c))(t)
+		list, groups, err := results.ReadOutages(n, "list", strings.NewReader(lines))
+		require.OK(t, err)
+		y := require.Get(results.After(t.Context(), n, results.FlowProblem{}, results.SecurityOptions{Groups: groups}, list))(t)
+		if list := y.Elements; len(list) == 0 || list[0].Outage != y.Outages[0].Outage {
+			t.Errorf("%s: %d elements", lines, len(list))
+		}
+		for _, e := range y.Elements {
+			if e.Gen == 1 && e.Unit == "MW" {
+				return y, e.Value
+			}
+		}
+		return y, 0
+	}
+	for _, lines := range []string{"branch 34", "branch 34, branch 30"} { // bus 26 is left
+		want, power := after(false, lines)
+		got, same := after(true, lines)
+		a, b := got.Outages[0], want.Outages[0]
+		if math.Abs(power-same) > 1e-6 || a.LostUnitsMW != 0 || a.LostMW != b.LostMW || len(a.References) > 0 || !a.Converged || len(a.Violations) != len(b.Violations) || math.Abs(*a.Severity-*b.Severity) > 1e-6 {
+			t.Errorf("%s: unit 1 gives %g MW, %+v; without the line %g MW, %+v", lines, same, a, power, b)
+		}
+	}
+}

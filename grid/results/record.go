@@ -10,9 +10,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 
 	"github.com/gpc-engine/gpc/internal/durable"
+	"github.com/gpc-engine/gpc/internal/finite"
 )
 
 // Record is a folder that keeps the results of outages, of consecutive ones in a file each. What it has is not solved again. Of
@@ -48,7 +48,10 @@ func (y *securityRun) parts(ctx context.Context, w *securityWatch) error {
 			return err
 		}
 		path = func(k int) string { return filepath.Join(record.Folder, fmt.Sprintf("outages-%06d.json", k)) }
-		key = y.key()
+		var err error
+		if key, err = y.key(); err != nil {
+			return err
+		}
 	}
 	remaining, finished := 0, 0
 	var parts []int
@@ -134,16 +137,17 @@ func (y *securityRun) solvePart(ctx context.Context, first int, progress func(co
 	return &recordedPart{SolvedBy: run.out.SolvedBy, Outages: run.out.Outages, Excess: excess.Bytes()}, nil
 }
 
-// key is the hash of what the outages' results depend on.
-func (y *securityRun) key() string {
-	h, opt := sha256.New(), y.flow
+// key is the hash of what the outages' results depend on. The name of the network and its costs are not.
+func (y *securityRun) key() (string, error) {
+	h, opt, n := sha256.New(), y.flow, *y.n
 	opt.Context, opt.Slack = nil, nil
-	fmt.Fprintf(h, "%s %v %v %v %v %v %v", y.opt.Record.Build, opt, y.opt.ShareMissing, y.opt.Participation, y.list, y.groups, y.n.From)
-	parts := y.n.Admittance.Parts()
-	for _, v := range slices.Concat([][]float64{y.base.Vm, y.base.Va, y.base.Pg, y.base.Qg, y.input.Pd, y.input.Qd, y.limits.vmin, y.limits.vmax, y.limits.rate, y.n.QMin, y.n.QMax}, parts[:]) {
+	n.Name, n.Cost, n.ReactiveCost = "", nil, nil
+	network, err := finite.Marshal(&n)
+	fmt.Fprintf(h, "%s %v %v %v %v %v %v %s", y.opt.Record.Build, opt, y.opt.ShareMissing, y.opt.Participation, y.list, y.groups, y.limits, network)
+	for _, v := range [][]float64{y.base.Vm, y.base.Va, y.base.Pg, y.base.Qg, y.input.Pd, y.input.Qd} {
 		fmt.Fprintf(h, "%x ", v)
 	}
-	return durable.Sum([32]byte(h.Sum(nil)))
+	return durable.Sum([32]byte(h.Sum(nil))), err
 }
 
 func (c *SolvedBy) add(other SolvedBy) {

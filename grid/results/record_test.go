@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -87,8 +88,32 @@ func TestARecordIsTheWhole(t *testing.T) {
 	if again := require.Get(os.Stat(files[0]))(t); calls != 0 || again.ModTime() != before.ModTime() {
 		t.Errorf("a whole record was solved again: %d calls of progress", calls)
 	}
-	list = list[1:]
-	if _, err := after(t.Context(), &Record{Folder: folder}, nil); err == nil || !strings.Contains(err.Error(), "another network, list, options or build") {
-		t.Errorf("a record of another list: %v", err)
+	refused := func(of string, record *Record) {
+		if _, err := after(t.Context(), record, nil); err == nil || !strings.Contains(err.Error(), "another network, list, options or build") {
+			t.Errorf("a record of another %s: %v", of, err)
+		}
 	}
+	// What the power flow without outages does not depend on: a unit's largest power, which chooses a reference, numbers.
+	original := n
+	for of, edit := range map[string]func(n *network.Network){
+		"P_max":      func(n *network.Network) { n.PMax = edited(n.PMax) },
+		"P_min":      func(n *network.Network) { n.PMin = edited(n.PMin) },
+		"bus number": func(n *network.Network) { n.BusID = slices.Clone(n.BusID); n.BusID[3] = 333 },
+		"branch row": func(n *network.Network) { n.BranchRow = slices.Clone(n.BranchRow); n.BranchRow[40] = 99 },
+	} {
+		copied := *original
+		n = &copied
+		edit(n)
+		refused(of, &Record{Folder: folder})
+	}
+	n = original
+	list = list[1:]
+	refused("list", &Record{Folder: folder})
+}
+
+// edited are values of which one is another.
+func edited(values []float64) []float64 {
+	values = slices.Clone(values)
+	values[len(values)-1] += 0.01
+	return values
 }

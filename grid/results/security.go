@@ -376,12 +376,13 @@ func (y *securityRun) record(i int, v *worker, outage powerflow.Outage) error {
 	}
 	r := &y.out.Outages[i]
 	*r = AfterOutage{Outage: NewOutage(y.n, c), Islanded: []int{}, References: []int{}, Violations: []Broken{}}
-	if outage.Balance || outage.Solution.Converged() && y.supplies(dark) {
+	lines := len(y.withLines(Group{}, dark).Units) > 0
+	if outage.Balance || outage.Solution.Converged() && (lines || y.supplies(dark)) {
 		supplied, err := y.supplied(v, g, v.reserve)
 		switch {
 		case err != nil && err != errNoUnit:
 			return err
-		case err == nil && len(supplied.references) > 0 && (outage.Balance || supplied.Solution.Converged()):
+		case err == nil && (lines || len(supplied.references) > 0) && (outage.Balance || supplied.Solution.Converged()):
 			outage, dark, r.References = supplied.Outage, supplied.dark, supplied.references
 		case outage.Balance:
 			dark = supplied.dark
@@ -408,6 +409,7 @@ func (y *securityRun) supplies(buses []int) bool {
 func (y *securityRun) write(i int, v *worker, g Group, outage powerflow.Outage, dark []int) {
 	n, r, sol := y.n, &y.out.Outages[i], outage.Solution
 	defer y.finish(outage)
+	g = y.withLines(g, dark)
 	r.Converged, r.Iterations, r.Compensated = sol.Converged(), sol.Iterations, outage.Compensated
 	if !r.Converged && r.Reason == "" {
 		r.Reason = y.s.Reason(sol)

@@ -101,6 +101,9 @@ func create(path string, perm fs.FileMode, write func(io.Writer) error) (err err
 	defer func() {
 		if err != nil {
 			os.Remove(f.Name())
+			if of := (*fs.PathError)(nil); errors.As(err, &of) && of.Path == f.Name() {
+				of.Path = path // and not that of the temporary, which is gone
+			}
 		}
 		f.Close()
 	}()

@@ -349,3 +349,16 @@ func TestAnEmptySealedFileSaysSo(t *testing.T) {
 		}
 	}
 }
+
+// What fails names the file that was to be written, and not its temporary.
+func TestAnErrorNamesTheFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "table.csv")
+	err := Create(path, func(w io.Writer) error {
+		require.OK(t, w.(roomy).w.(*os.File).Close())
+		_, err := io.WriteString(w, "half")
+		return err
+	})
+	if want := "write " + path + ": file already closed"; err == nil || err.Error() != want {
+		t.Errorf("%v, want %s", err, want)
+	}
+}

@@ -37,3 +37,20 @@ func TestMakeFuzzRunsEveryTarget(t *testing.T) {
 		t.Errorf("make fuzz runs\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
+
+// The programs of make run share what is compiled: another -trimpath or cgo than make build's compiles every package once more.
+func TestMakeRunCompilesOnce(t *testing.T) {
+	text := string(require.Get(os.ReadFile(filepath.Join("..", "..", "Makefile")))(t))
+	lines := 0
+	for _, target := range []string{"build", "lab", "run"} {
+		rule := regexp.MustCompile(`(?m)^` + target + `:.*\n((?:\t.*\n)+)`).FindStringSubmatch(text)
+		for _, m := range regexp.MustCompile(`.*\$\(GO\) (?:build|run) .*`).FindAllString(rule[1], -1) {
+			if lines++; !strings.Contains(m, "CGO_ENABLED=0 $(GO)") || !strings.Contains(m, " -trimpath ") {
+				t.Errorf("make %s: %s: want CGO_ENABLED=0 and -trimpath", target, m)
+			}
+		}
+	}
+	if lines != 3 {
+		t.Errorf("%d programs are built", lines)
+	}
+}

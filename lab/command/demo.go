@@ -97,19 +97,30 @@ type demo struct {
 }
 
 // row is how the summary shows a case.
-const row = "%-21s %-11s %-10s %-10s %s\n"
+const row = "%-20s %-11s %-10s %-10s %s\n"
 
 // show adds a line to the summary.
-func (d *demo) show(format string, args ...any) { fmt.Fprintf(d.screen, format, args...) }
+func (d *demo) show(format string, args ...any) {
+	d.Pause()
+	fmt.Fprintf(d.screen, format, args...)
+}
+
+// brief is a number of three digits, or of more without an exponent: a line of the summary has 80 columns.
+func brief(v float64) string {
+	if v >= 1000 {
+		return fmt.Sprintf("%.0f", v)
+	}
+	return fmt.Sprintf("%.3g", v)
+}
 
 // summarise adds a case to the summary: the episodes of its map, and its search of one decision.
 func (d *demo) summarise(name string, r *closedloop.Result, search *batchnav.Refinement) {
-	extra, single, found := "–", "–", fmt.Sprintf("%.3g ms", search.Latency.Total/1e3)
+	extra, single, found := "–", "–", brief(search.Latency.Total/1e3)+" ms"
 	if !math.IsNaN(float64(r.Regret.Mean)) {
 		extra = fmt.Sprintf("%.3g %%", math.Round(1e3*float64(r.Regret.Mean))/1e3+0)
 	}
 	if running := r.Latency.Running; running != nil {
-		single = fmt.Sprintf("%.3g µs", float64(running.P50))
+		single = brief(float64(running.P50)) + " µs"
 	}
 	least, proposed := math.Inf(1), math.NaN()
 	for _, s := range search.Sources {
@@ -162,7 +173,7 @@ func (d *demo) run(candidates, scenarios, epochs int) error {
 	if len(with) == 0 {
 		return cli.BadInputf("no case of this program has a bundled map")
 	}
-	d.show("%s\n\nCases with switched inputs and the paper's, in episodes that no map was made of,\nunder the true dynamics. Every trace is simulated again. Extra cost: above the\noptimum of the same episode. Search: the best of up to %d plans for one decision.\n\n",
+	d.show("%s\n\nCases with switched inputs and the paper's, in episodes that no map was made of,\nunder the true dynamics. Every trace is simulated again. Extra cost: above the\noptimum of that episode. Search: the best of up to %d plans for one decision.\n\n",
 		cli.BackendLine(e.About(), engine.ProbeCUDA().Driver != ""), candidates)
 	d.show(row, "case", "limits kept", "extra cost", "a decision", "search")
 	for _, m := range with {

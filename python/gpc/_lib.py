@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ARRAY", "FLOAT", "HANDLE", "INT", "OUT", "TEXT",
-    "Error", "InputError", "Object", "address", "array", "as_json", "ask", "call", "create", "declare", "empty", "lib", "number", "remark", "text", "with_options",
+    "Error", "InputError", "Object", "address", "array", "as_json", "ask", "call", "create", "declare", "empty", "lib", "number", "remark", "text", "with_options", "write",
 ]
 
 
@@ -324,6 +324,9 @@ class Object:
         self._handle = 0
         self._finalizer()
 
+    def __reduce__(self) -> Any:
+        raise Error(f"gpc: a {type(self).__name__} is not pickled or copied: it is of its process, and another number there; make one where it is needed")
+
     def __enter__(self) -> Self:
         return self
 
@@ -380,6 +383,23 @@ def address(a: NDArray[Any] | None) -> int | None: ...
 def address(a: NDArray[Any] | None) -> int | None:
     """What ARRAY takes: where the entries are; None for no array, with the length 0."""
     return None if a is None else a.__array_interface__["data"][0]
+
+
+def write(path: str | os.PathLike[str], content: str) -> None:
+    """Writes a text file whole or not at all: until it is whole, what was there stays."""
+    target = os.path.realpath(path)
+    if not os.path.isdir(os.path.dirname(target)):
+        raise InputError(f"{os.fspath(path)} cannot be written: the folder {os.path.dirname(os.fspath(path))} does not exist")
+    part = f"{target}.{os.getpid()}.tmp"
+    try:
+        with open(part, "w", encoding="utf-8") as f:
+            f.write(content)
+            f.flush()
+            os.fsync(f.fileno())
+        os.replace(part, target)
+    finally:
+        if os.path.exists(part):
+            os.remove(part)
 
 
 def remark(name: str, remarks: Sequence[str] | None) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpc._lib import InputError
+from gpc._lib import InputError, write
 
 if TYPE_CHECKING:
     from gpc.grid import Network
@@ -42,8 +42,7 @@ class Svg:
         return f"Svg({len(self.text)} characters)"
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        with open(path, "w", encoding="utf-8") as f:
-            f.write(self.text)
+        write(path, self.text)
 
 
 class Tabled:
@@ -52,6 +51,10 @@ class Tabled:
 
     def _of_network(self) -> Network:
         raise NotImplementedError
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is pickled or copied: the arrays, without the network, which is of its process."""
+        return {k: None if k in ("_network", "_problem") else v for k, v in self.__dict__.items()}
 
     def _values(self, name: str) -> Floats:
         """[scenarios, elements]."""

@@ -273,6 +273,7 @@ class OutageFlows:
 
     def of(self, i: int) -> Records:
         """What outage i breaks, the worst first."""
+        i = range(len(self))[i]
         return self.violations[self.violations["i"] == i]
 
     def __repr__(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -51,9 +52,7 @@ class Tqdm:
 
 
 class Bar:
-    """One line that is written over itself."""
-
-    width = 30
+    """One line that is written over itself, in one line of the terminal: a longer one would be another each time."""
 
     def __init__(self, what: str, stream: TextIO) -> None:
         self.what, self.stream, self.start, self.shown = what, stream, time.monotonic(), 0
@@ -61,13 +60,23 @@ class Bar:
     def __call__(self, done: int, total: int) -> None:
         if total < 1:
             return
-        filled = self.width * min(done, total) // total
         passed = time.monotonic() - self.start
         left = f", {passed * (total - done) / done:.0f} s left" if 0 < done < total else ""
-        line = f"{self.what} [{'#' * filled}{'.' * (self.width - filled)}] {done}/{total}, {passed:.0f} s{left}"
+        counts = f"{done}/{total}, {passed:.0f} s{left}"
+        room = self._columns() - len(counts) - 5
+        width = max(10, min(30, room - len(self.what)))
+        filled = width * min(done, total) // total
+        what = self.what if len(self.what) + width <= room else self.what[: max(room - width - 1, 0)] + "…"
+        line = f"{what} [{'#' * filled}{'.' * (width - filled)}] {counts}"
         self.stream.write("\r" + line.ljust(self.shown))
         self.stream.flush()
         self.shown = len(line)
+
+    def _columns(self) -> int:
+        try:
+            return os.get_terminal_size(self.stream.fileno()).columns or 1 << 20
+        except (AttributeError, OSError, ValueError):
+            return 1 << 20
 
     def close(self) -> None:
         if self.shown:

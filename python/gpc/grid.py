@@ -29,7 +29,7 @@ from typing import Any, Union, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from gpc._lib import ARRAY, FLOAT, HANDLE, INT, OUT, TEXT, InputError, Object, address, array, as_json, ask, call, create, declare, lib, number, text
+from gpc._lib import ARRAY, FLOAT, HANDLE, INT, OUT, TEXT, InputError, Object, address, array, as_json, ask, call, create, declare, lib, number, text, write
 from gpc._maps import Svg, Tabled
 from gpc._outages import BROKEN, OUTAGE, SECURE_STATUS, Flow, OutageFlows, OutageRisks, Relaxation, SecureOptima, _records, named
 
@@ -228,9 +228,7 @@ class Network(Object):
         """Writes the case, whatever it was read from, as a MATPOWER case file with its names."""
         if not self.pi:
             raise InputError(f"save: network {self.name} has branches that are no π equivalents, which a MATPOWER case cannot hold")
-        written = ask(lib.gpc_network_text, self.handle, text(os.path.basename(os.fspath(path))))
-        with open(path, "w", encoding="utf-8") as f:
-            f.write(written)
+        write(path, ask(lib.gpc_network_text, self.handle, text(os.path.basename(os.fspath(path)))))
 
     def __repr__(self) -> str:
         return f"Network({self.name}: {len(self.bus)} buses, {len(self.gen_bus)} units, {len(self.branch_from)} branches)"
@@ -309,7 +307,7 @@ def opf(source: Any, loads: Any = None, *, chains: int = 0, branch_out: Any = No
     count = 1 if pd is None else len(pd)
     for name, given in (("branch_out", branch_out), ("gen_out", gen_out)):
         if given is not None:
-            given = np.ascontiguousarray(given, dtype=np.int32).reshape(-1)
+            given = _rows(given, name, -1, "numbers of what is in service, −1 for nothing")
             count = len(given) if pd is None else count
             given = array(given, np.int32, (count,), name)
         out.append(given)
@@ -319,6 +317,8 @@ def opf(source: Any, loads: Any = None, *, chains: int = 0, branch_out: Any = No
     into = np.array([address(status), address(iterations), *(address(a) for a in results.values())], np.uintp)
     clock = time.perf_counter()
     moves: dict[str, Any] = {}
+    if previous is None and (ramp is not None or minutes != 10.0):
+        raise InputError("opf: ramp and minutes are of the powers before: give previous [units], MW")
     if previous is not None:
         if dc or soft:
             raise InputError("opf: ramps are of the AC model with hard limits: leave dc and soft out")
@@ -337,6 +337,14 @@ def opf(source: Any, loads: Any = None, *, chains: int = 0, branch_out: Any = No
         address(out[0]), 0 if out[0] is None else count, address(out[1]), 0 if out[1] is None else count, address(into), len(into), long=True,
     )
     return Optima(status, iterations, **results, seconds=time.perf_counter() - clock, _problem=(n, pd, qd, dc or bool(moves.get("controls")) or any(x is not None for x in out)), controls=answer.get("controls", []), soft=[_records(limits, BROKEN) for limits in answer.get("soft", [])])
+
+
+def _rows(given: Any, name: str, least: int, want: str) -> Integers:
+    """Numbers of elements, as integers: what would be rounded or wrapped is an InputError."""
+    a = np.atleast_1d(np.asarray(given)).reshape(-1)
+    if a.size and (a.dtype.kind not in "iu" or a.min() < least or a.max() > 1 << 30):
+        raise InputError(f"{name} is {given!r}, want {want}")
+    return np.ascontiguousarray(a, dtype=np.int32)
 
 
 def least_relaxation(source: Any, loads: Any = None) -> Relaxation:
@@ -371,6 +379,8 @@ def pf(
     are those of a PSS/E file.
     """
     n = _network(source)
+    if dc and (enforce_q or participation is not None or controls is not None):
+        raise InputError("pf: enforce_q, participation and controls are of the AC model: leave dc out")
     options: dict[str, Any] = {"linear": bool(dc), "enforce_q": bool(enforce_q), "flat": bool(flat), "tolerance": number(tolerance, "tolerance"), "max_iterations": _whole(max_iterations, "max_iterations")}
     options["participation"], shares = ("", None) if participation is None else _shares(n, participation)
     if controls is not None:
@@ -480,12 +490,14 @@ def lodf(source: Any, out: Any = None, *, sparse: bool = False, threshold: float
 
 def _factors(n: Network, kind: int, numbers: Any, most: int, width: int, slack: Any, sparse: bool, threshold: float) -> Any:
     """Rows of distribution factors of a kind; sparse ones a block at a time."""
-    rows = np.ascontiguousarray(np.arange(most) if numbers is None else np.atleast_1d(numbers), dtype=np.int32)
+    rows = _rows(np.arange(most) if numbers is None else numbers, ("branches", "buses", "out")[kind], 0, "numbers of what is in service")
     weights = None
     if slack is not None:
         weights = array(_numbers(slack, "slack"), float, (len(n.bus),), "slack")
         if len(n.reference) > 1:
             raise InputError(f"slack: network {n.name} has {len(n.reference)} references, and weights are of one")
+        if not weights.sum() > 0:
+            raise InputError("slack: want weights whose sum is above 0")
         weights = weights / weights.sum()
     step = 1024 if sparse else max(len(rows), 1)
     blocks = []

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpc._lib import InputError
+from gpc._lib import InputError, write
 from gpc.grid import Network, Optima, Scenarios
 
 __all__ = ["opfdata", "write_opfdata", "write_pglearn"]
@@ -95,10 +95,7 @@ def write_opfdata(folder: str | os.PathLike[str], n: Network, scenarios: Scenari
     os.makedirs(folder, exist_ok=True)
     written = 0
     for k, document in opfdata(n, scenarios, optima):
-        path = os.path.join(folder, f"example_{first + k}.json")
-        with open(path + ".part", "w", encoding="utf-8") as f:
-            json.dump(document, f, allow_nan=False)
-        os.replace(path + ".part", path)
+        write(os.path.join(folder, f"example_{first + k}.json"), json.dumps(document, allow_nan=False))
         written += 1
     return written
 

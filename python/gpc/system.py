@@ -45,7 +45,7 @@ from gpc import _forecast
 from gpc._expression import Code, Expression, Vector, _objects, add, at, choose, div, evaluate, less, mul, refusal
 from gpc._implicit import Equations, counted
 from gpc._jumps import jump
-from gpc._lib import OUT, TEXT, Error, InputError, as_json, ask, declare, lib, number, remark, text
+from gpc._lib import OUT, TEXT, Error, InputError, as_json, ask, declare, lib, number, remark, text, write
 from gpc._switches import Switched, discretes
 from gpc.results import Findings
 from gpc.traces import Trace
@@ -876,16 +876,7 @@ class System:
         """Writes the file, which the command line takes where it takes a case: gpc compile FILE.json."""
         if not os.fspath(file).endswith(".json"):
             raise InputError(f"{os.fspath(file)}: the name of a system's file ends in .json")
-        whole = self.text() + "\n"
-        folder = os.path.dirname(os.fspath(file)) or "."
-        if not os.path.isdir(folder):
-            raise InputError(f"{os.fspath(file)} cannot be written: the folder {folder} does not exist")
-        part = f"{os.fspath(file)}.{os.getpid()}.tmp"
-        with open(part, "w", encoding="utf-8") as f:
-            f.write(whole)
-            f.flush()
-            os.fsync(f.fileno())
-        os.replace(part, file)
+        write(file, self.text() + "\n")
 
     def function(self, name: str) -> Callable[..., NDArray[np.float64]]:
         """One of the functions as it was written down, of numbers: such as function("ode")(s, c, u)."""

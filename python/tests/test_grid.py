@@ -1,6 +1,8 @@
 """gpc.grid and gpc.griddata: networks from everywhere, scenarios, and what machine learning reads."""
 
+import copy
 import json
+import pickle
 
 import numpy as np
 import pytest
@@ -610,3 +612,33 @@ def test_controls_keep_their_bands():
     assert grid.pf(n).controls == []
     with pytest.raises(gpc.InputError, match="line 1: no branch in service is 99"):
         grid.pf(n, controls=["tap 99 bus 9 1 1 0.9 1.1"])
+
+
+def test_a_network_stays_in_its_process():
+    """A handle that is copied would be freed twice, and in another process be that of another object. Results are pickled as their arrays."""
+    n = grid.network("case14")
+    with gpc.open("cartpole") as session:
+        for of in (n, session, session.loop()):
+            for copied in (pickle.dumps, copy.copy, copy.deepcopy):
+                with pytest.raises(gpc.Error, match="is not pickled or copied: it is of its process"):
+                    copied(of)
+    for result in (grid.opf(n), grid.pf(n)):
+        for again in (pickle.loads(pickle.dumps(result)), copy.deepcopy(result)):
+            assert np.array_equal(again.vm, result.vm) and repr(again) in repr(result)
+            with pytest.raises(gpc.InputError, match="network"):
+                again.plot()
+
+
+def test_outages_are_counted():
+    a = grid.outages(grid.network("case14"), "units")
+    assert np.array_equal(a.of(-1), a.of(len(a) - 1))
+    for i in (len(a), -len(a) - 1):
+        with pytest.raises(IndexError):
+            a.of(i)
+
+
+def test_the_linear_model_has_no_reactive_limits_and_controls():
+    n = grid.network("case14")
+    for options in ({"enforce_q": True}, {"participation": "range"}, {"controls": ["tap 8 bus 9 1.03 1.05 0.9 1.1 16"]}):
+        with pytest.raises(gpc.InputError, match="are of the AC model: leave dc out"):
+            grid.pf(n, dc=True, **options)

@@ -42,6 +42,24 @@ def test_factors_by_hand(case):
         assert np.array_equal(grid.lodf(n, k), outage[:, [k]])
 
 
+def test_numbers_of_elements_are_whole():
+    """What an integer of 32 bits would round, wrap or read as nothing is refused."""
+    n = grid.network("case14")
+    for wrong in ([1.5], np.array([1 << 32]), [-2], np.ones(len(n.branch_from), bool), ["7"]):
+        for name in ("branch_out", "gen_out"):
+            with pytest.raises(gpc.InputError, match=f"(?s){name} is .*, want numbers of what is in service, −1 for nothing"):
+                grid.opf(n, **{name: wrong})
+        for factors, name in ((lambda x: grid.ptdf(n, x), "branches"), (lambda x: grid.ptdf(n, buses=x), "buses"), (lambda x: grid.lodf(n, x), "out")):
+            with pytest.raises(gpc.InputError, match=f"(?s){name} is .*, want numbers of what is in service"):
+                factors(wrong)
+    assert np.isnan(grid.opf(n, branch_out=[7, -1]).objective).sum() == 0 and grid.ptdf(n, np.int64(3)).shape == (1, 14) and grid.ptdf(n, []).shape == (0, 14)
+    for more in ({"minutes": 5}, {"ramp": np.ones(len(n.gen_bus))}):
+        with pytest.raises(gpc.InputError, match="ramp and minutes are of the powers before"):
+            grid.opf(n, **more)
+    with pytest.raises(gpc.InputError, match="whose sum is above 0"):
+        grid.ptdf(n, slack=np.zeros(14))
+
+
 def test_sparse_factors_are_those_from_a_threshold_on():
     pytest.importorskip("scipy")
     n = grid.network("case118")

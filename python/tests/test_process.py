@@ -1,12 +1,17 @@
 """The library in a process: when it starts, forks, copies, signals, memory."""
 
+import fcntl
+import io
 import json
 import multiprocessing
 import os
+import pty
 import shutil
 import signal
+import struct
 import subprocess
 import sys
+import termios
 import time
 import types
 
@@ -14,6 +19,7 @@ import numpy as np
 import pytest
 
 import gpc
+from gpc._progress import Bar
 from gpc.envs import Fleet
 
 LONG = bool(os.environ.get("GPC_LONG"))
@@ -309,3 +315,19 @@ def test_the_demo_draws(tmp_path):
     assert json.loads((tmp_path / "refinement.json").read_text())["feasible"]
     drawn = tmp_path / p.stdout.splitlines()[-1]
     assert drawn.suffix in (".svg", ".png") and drawn.stat().st_size > 1000
+
+
+def test_a_bar_has_one_line_of_the_terminal():
+    """A line that is longer than the terminal is wide would be a new one at each call."""
+    for columns, label in ((80, "sled: drive refine-64-polish-ahead from held-out starts"), (80, "opf"), (50, "sled: solve"), (132, "sled: drive direct from the test's starts")):
+        master, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+        stream = io.StringIO()
+        stream.fileno = lambda slave=slave: slave
+        bar = Bar(label, stream)
+        for done in range(0, 1001, 250):
+            bar(done, 1000)
+        lines = stream.getvalue().split("\r")
+        os.close(master)
+        os.close(slave)
+        assert len(lines) == 6 and max(map(len, lines)) < columns and all(label[:6] in line and "/1000, " in line and "[" in line for line in lines[1:]), lines

@@ -5,6 +5,7 @@ import inspect
 import json
 import os
 import pickle
+import resource
 import urllib.request
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pytest
 
 import gpc
 from gpc import _expression as expression
+from gpc import grid
 from gpc.system import seconds
 
 SMALL = {"scenarios": 6, "manifold_epochs": 8, "rollout_epochs": 1, "latent": 4, "hidden": 16}
@@ -464,6 +466,24 @@ def test_budgets():
         seconds("four minutes")
     with pytest.raises(gpc.InputError, match="budget is None, want a time"):
         seconds(None)
+
+
+def test_files_are_written_whole_or_not_at_all(tmp_path):
+    """On a full disk, which a limit of the size of files stands for here, what was there stays, and nothing else is left."""
+    n = grid.network("case118")
+    saves = {"cart.json": cart().save, "case.m": n.save, "map.svg": grid.pf(n).plot().save}
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    for name, save in saves.items():
+        (tmp_path / name).write_text("before")
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
+        try:
+            with pytest.raises(OSError):
+                save(tmp_path / name)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        with pytest.raises(gpc.InputError, match="the folder .*nowhere does not exist"):
+            save(tmp_path / "nowhere" / name)
+    assert {f.name: f.read_text() for f in tmp_path.iterdir()} == dict.fromkeys(saves, "before")
 
 
 def test_a_compilation_refuses_what_it_cannot_take(tmp_path):
