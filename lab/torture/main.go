@@ -48,7 +48,7 @@ type size struct {
 }
 
 var (
-	whole = size{kills: 32, full: 1 << 10, flips: 60, loops: 6, writers: 8, cases: []string{"opf30", "opf30-uncertain", "integrator-convex", "integrator-nonconvex"}}
+	whole = size{kills: 44, full: 1 << 10, flips: 60, loops: 6, writers: 8, cases: []string{"opf30", "opf30-uncertain", "integrator-convex", "integrator-nonconvex"}}
 	short = size{kills: 2, full: 3, flips: 6, loops: 1, writers: 1, cases: []string{"opf30"}}
 )
 
