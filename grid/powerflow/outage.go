@@ -37,8 +37,8 @@ type Outages struct {
 	steps               [][]float64
 	lengths             []float64 // squared, of these steps
 	responses           *responses
-	dead                []bool // buses of islands without a reference
-	bridges             []bool
+	dead                []bool              // buses of islands without a reference
+	sides               [][]int32           // of bridges, without the reference
 	supplied            map[string]*Outages // of other references
 }
 
@@ -97,7 +97,7 @@ func (s *Solver) NewOutages(input Input, opt Options, base *Solution) (*Outages,
 		o.changes[i].lower, o.changes[i].upper = make([]half, s.lu.n), make([]half, s.lu.n)
 	}
 	o.supplied = map[string]*Outages{}
-	o.bridges = s.net.Bridges()
+	o.sides = s.net.BridgeSides()
 	return o, nil
 }
 
@@ -142,7 +142,7 @@ func (o *Outages) Options() Options { return o.opt }
 func (o *Outages) Products() int { return len(o.s.lu.target) }
 
 // Bridge says whether a branch's outage leaves an island.
-func (o *Outages) Bridge(branch int) bool { return o.bridges[branch] }
+func (o *Outages) Bridge(branch int) bool { return o.sides[branch] != nil }
 
 // Adopt writes a power flow of a branch outage that was found elsewhere: voltages and injections by bus, balanced to
 // a mismatch. It returns false, with out undefined, where that exceeds enforced reactive limits.
@@ -395,20 +395,10 @@ func (o *Outages) clearIsland(islanded []int32, out *Solution) {
 	}
 }
 
-// cutOff lists the buses that a branch's outage leaves without a reference.
-func (o *Outages) cutOff(branch int) (list []int32) {
-	if !o.bridges[branch] {
+// cutOff are the buses that a branch's outage leaves without a reference.
+func (o *Outages) cutOff(branch int) []int32 {
+	if slices.ContainsFunc(o.sides[branch], func(b int32) bool { return o.s.net.Kind[b] == network.Slack }) {
 		return nil
 	}
-	n := o.s.net
-	island, hasReference := n.Islands(branch), make([]bool, n.Buses())
-	for _, r := range n.References {
-		hasReference[island[r]] = true
-	}
-	for b, part := range island {
-		if !hasReference[part] {
-			list = append(list, int32(b))
-		}
-	}
-	return list
+	return o.sides[branch]
 }

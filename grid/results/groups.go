@@ -154,8 +154,6 @@ func (y *securityRun) group(i int, v *worker) error {
 	return nil
 }
 
-var errNoUnit = errors.New("nothing takes up the balance: no unit is left")
-
 // suppliedFlow is an outage with the numbers in the file of buses that become references, and the buses that are cut off.
 type suppliedFlow struct {
 	powerflow.Outage
@@ -204,7 +202,7 @@ func (y *securityRun) supplied(v *worker, g Group, sol *powerflow.Solution) (flo
 	flow.Solution = sol
 	*sol = powerflow.Solution{Status: powerflow.Singular, Vm: sol.Vm, Va: sol.Va, Pg: sol.Pg, Qg: sol.Qg, AtLimit: sol.AtLimit}
 	if len(flow.dark) == n.Buses() {
-		return flow, errNoUnit
+		return flow, errors.New("nothing takes up the balance: no unit is left")
 	}
 	o := v.scalar
 	if len(former)+len(further) > 0 {

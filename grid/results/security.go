@@ -376,11 +376,9 @@ func (y *securityRun) record(i int, v *worker, outage powerflow.Outage) error {
 	}
 	r := &y.out.Outages[i]
 	*r = AfterOutage{Outage: NewOutage(y.n, c), Islanded: []int{}, References: []int{}, Violations: []Broken{}}
-	if outage.Balance || outage.Solution.Converged() && y.supplies(dark) {
+	if outage.Balance || len(dark) > 0 && outage.Solution.Converged() && y.supplies(dark) {
 		supplied, err := y.supplied(v, g, v.reserve)
 		switch {
-		case err != nil && err != errNoUnit:
-			return err
 		case err == nil && len(supplied.references) > 0 && (outage.Balance || supplied.Solution.Converged()):
 			outage, dark, r.References = supplied.Outage, supplied.dark, supplied.references
 		case outage.Balance:
@@ -394,14 +392,16 @@ func (y *securityRun) record(i int, v *worker, outage powerflow.Outage) error {
 	return nil
 }
 
-// supplies says whether one of some buses has load, or a unit that is a load.
+// supplies says whether buses have load, or a unit that is a load, and a unit that takes up their balance.
 func (y *securityRun) supplies(buses []int) bool {
+	load, unit := slices.ContainsFunc(buses, func(b int) bool { return y.input.Pd[b] > 0 }), false
+	terminals := y.n.Terminals()
 	for g, b := range y.n.GenBus {
-		if y.base.Pg[g] < 0 && slices.Contains(buses, b) {
-			return true
+		if slices.Contains(buses, b) {
+			load, unit = load || y.base.Pg[g] < 0, unit || !terminals[g]
 		}
 	}
-	return slices.ContainsFunc(buses, func(b int) bool { return y.input.Pd[b] > 0 })
+	return load && unit
 }
 
 // write writes the result of an outage that leaves buses dark.
