@@ -101,7 +101,7 @@ step has none.`,
 // list reads --outages. Words leave out branches that cut off a part of the network, which no dispatch survives;
 // solver refuses them in a file.
 func (y *secureFlags) list(n *network.Network) ([]secure.Outage, error) {
-	list, word, err := namedOutages(n, y.outages)
+	list, word, err := namedOutages(n, y.outages, secure.ReadOutages)
 	if err != nil || !word {
 		return list, err
 	}
@@ -177,7 +177,7 @@ func (y *secureFlags) run(ctx context.Context, a *cli.App, c *matpower.Case, n *
 		return nil, nil, err
 	}
 	out := results.Secure(n, s, y.opt, pr, r)
-	out.WallMS, out.LeftOut = float64(time.Since(start))/1e6, results.Outages(n, y.leftOut)
+	out.WallMS, out.LeftOut = milliseconds(time.Since(start)), results.Outages(n, y.leftOut)
 	if r.Status != secure.Secure {
 		return out, nil, nil
 	}

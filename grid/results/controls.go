@@ -29,11 +29,11 @@ type Control struct {
 	Value  float64 `json:"value"`   // what is kept, at the solution
 	Keeps  bool    `json:"keeps"`   // whether it is in the band
 
-	setting acopf.Range // without its ends
-	unit    float64     // of the setting, in that of the range
-	kept    float64     // unit of what is kept, of a pu
-	bus     int
-	banded  bool
+	setting  acopf.Range // without its ends
+	unit     float64     // of the setting, in that of the range
+	keptUnit float64     // of what is kept, of a pu
+	bus      int
+	banded   bool
 }
 
 // ReadControls reads lines such as "tap 8 bus 9 1.03 1.05 0.9 1.1 16". They are a transformer's row, the bus of a voltage with
@@ -51,7 +51,7 @@ func ReadControls(n *network.Network, name string, source io.Reader) (list []Con
 	}
 	return list, secure.EachLine(name, source, func(line string) error {
 		words := strings.Fields(line)
-		c := Control{bus: -1, unit: 1, kept: 1}
+		c := Control{bus: -1, unit: 1, keptUnit: 1}
 		form := fmt.Errorf("%.60q: want tap ROW bus NUMBER LOW HIGH MIN MAX [STEPS], shunt NUMBER bus … or shift ROW flow LOW HIGH MIN MAX [STEPS], in an optimal power flow without bus or flow and band", line)
 		if len(words) < 4 || words[2] == "flow" && words[0] != "shift" || words[2] == "bus" && words[0] == "shift" {
 			return form
@@ -63,7 +63,7 @@ func ReadControls(n *network.Network, name string, source io.Reader) (list []Con
 				c.Branch = n.BranchRow[k.Index] + 1
 			}
 			if c.Kind == "shift" {
-				k.Kind, c.unit, c.kept = acopf.Shift, math.Pi/180, n.BaseMVA
+				k.Kind, c.unit, c.keptUnit = acopf.Shift, math.Pi/180, n.BaseMVA
 			}
 		case "shunt":
 			if k.Index, err = row(words[1], n.BusID, 0, "bus"); err == nil {
@@ -175,7 +175,7 @@ func Regulate(n *network.Network, pr FlowProblem, controls []Control) (*PowerFlo
 				c := &controls[i]
 				values[i], settings[i] = c.value(p), c.Set
 				e := c.excess(values[i])
-				if math.Abs(e) <= controlTolerance*c.kept || math.Abs(slope[i])*span(c) <= controlTolerance*c.kept {
+				if math.Abs(e) <= controlTolerance*c.keptUnit || math.Abs(slope[i])*span(c) <= controlTolerance*c.keptUnit {
 					continue
 				}
 				if set := min(max(c.Set-e/slope[i], c.Min), c.Max); math.Abs(set-c.Set) > 1e-9*span(c) {
@@ -231,7 +231,7 @@ func (c *Control) value(p Point) float64 {
 	case !c.banded:
 		return 0
 	case c.Kind == "shift":
-		return p.Flows.Pf[c.setting.Index] * c.kept
+		return p.Flows.Pf[c.setting.Index] * c.keptUnit
 	}
 	return p.Vm[c.bus]
 }
@@ -256,7 +256,7 @@ func measure(controls []Control, p Point) {
 	for i := range controls {
 		c := &controls[i]
 		c.Value = c.value(p)
-		c.Keeps = math.Abs(c.excess(c.Value)) <= 10*controlTolerance*c.kept
+		c.Keeps = math.Abs(c.excess(c.Value)) <= 10*controlTolerance*c.keptUnit
 	}
 }
 

@@ -3,6 +3,8 @@ package results
 import (
 	"time"
 
+	"gonum.org/v1/gonum/floats"
+
 	"github.com/gpc-engine/gpc/grid/network"
 	"github.com/gpc-engine/gpc/grid/powerflow"
 )
@@ -79,11 +81,8 @@ func Flow(n *network.Network, pr FlowProblem) (*PowerFlow, *powerflow.Solution, 
 	}
 	r := &PowerFlow{
 		Case: n.Name, Converged: sol.Converged(), Status: sol.Status.String(), Reason: s.Reason(sol), Iterations: sol.Iterations,
-		Mismatch: sol.Mismatch, WallMS: float64(time.Since(start)) / 1e6, Switches: sol.Switches,
+		Mismatch: sol.Mismatch, LoadMW: floats.Sum(input.Pd) * n.BaseMVA, WallMS: float64(time.Since(start)) / 1e6, Switches: sol.Switches,
 		Bus: []FlowBus{}, Dispatch: NoDispatch, Violations: []Broken{},
-	}
-	for _, p := range input.Pd {
-		r.LoadMW += p * n.BaseMVA
 	}
 	if !r.Converged {
 		return r, sol, nil

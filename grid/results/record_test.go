@@ -42,14 +42,14 @@ func TestARecordIsTheWhole(t *testing.T) {
 	}
 	_, groups, err := ReadOutages(n, "pairs", strings.NewReader(lines.String()))
 	require.OK(t, err)
-	opt := SecurityOptions{Emergency: 1.2, Threads: 2, Groups: groups}
+	opt := SecurityOptions{Emergency: 1.2, Threads: 2, List: list, Groups: groups}
 	flow := FlowProblem{Options: powerflow.Options{EnforceQ: true}}
-	all := require.Get(After(t.Context(), n, flow, opt, list))(t)
+	all := require.Get(After(t.Context(), n, flow, opt))(t)
 	opt.Worst = 300 // which are those of the whole list, with its counts
 	after := func(ctx context.Context, r *Record, progress func(done, total int)) (string, error) {
 		opt := opt
 		opt.Record, opt.Progress = r, progress
-		got, err := After(ctx, n, flow, opt, list)
+		got, err := After(ctx, n, flow, opt)
 		if err != nil {
 			return "", err
 		}
@@ -87,7 +87,7 @@ func TestARecordIsTheWhole(t *testing.T) {
 	if again := require.Get(os.Stat(files[0]))(t); calls != 0 || again.ModTime() != before.ModTime() {
 		t.Errorf("a whole record was solved again: %d calls of progress", calls)
 	}
-	list = list[1:]
+	opt.List = list[1:]
 	if _, err := after(t.Context(), &Record{Folder: folder}, nil); err == nil || !strings.Contains(err.Error(), "another network, list, options or build") {
 		t.Errorf("a record of another list: %v", err)
 	}

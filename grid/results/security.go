@@ -76,8 +76,9 @@ type SecurityOptions struct {
 	// power, by the factors Participation as in package secure. Otherwise the reference takes it up, as it always
 	// does after a branch that cuts off a part of the network.
 	ShareMissing bool
-	// Groups are lines of outages of several elements, as ReadOutages has them. The reference takes up what is missing after
-	// them.
+	// List are the outages of one element, Groups lines of those of several, as ReadOutages has them. The reference takes up
+	// what is missing after groups.
+	List          []secure.Outage
 	Groups        []string
 	Participation []float64
 	Worst         int // outages that are kept and ranked, while all are counted; 0 is all
@@ -106,15 +107,15 @@ type NoBaseError struct{ Reason string }
 
 func (e NoBaseError) Error() string { return "without any outage: " + e.Reason }
 
-// After solves the base and every outage of a list in parallel. A base without a power flow is a NoBaseError. No
+// After solves the base and every outage in parallel. A base without a power flow is a NoBaseError. No
 // result depends on the number of threads.
-func After(ctx context.Context, n *network.Network, pr FlowProblem, opt SecurityOptions, list []secure.Outage) (*Security, error) {
+func After(ctx context.Context, n *network.Network, pr FlowProblem, opt SecurityOptions) (*Security, error) {
 	s, err := powerflow.New(n)
 	if err != nil {
 		return nil, err
 	}
 	start := time.Now()
-	y, err := newRun(n, s, pr, opt, list)
+	y, err := newRun(n, s, pr, opt)
 	if err == nil {
 		err = y.start()
 	}
@@ -133,7 +134,7 @@ func After(ctx context.Context, n *network.Network, pr FlowProblem, opt Security
 }
 
 // newRun solves the base.
-func newRun(n *network.Network, s *powerflow.Solver, pr FlowProblem, opt SecurityOptions, list []secure.Outage) (*securityRun, error) {
+func newRun(n *network.Network, s *powerflow.Solver, pr FlowProblem, opt SecurityOptions) (*securityRun, error) {
 	opt.Emergency = cmp.Or(opt.Emergency, 1)
 	base, input, err := pr.solve(s, n)
 	if err != nil {
@@ -152,7 +153,7 @@ func newRun(n *network.Network, s *powerflow.Solver, pr FlowProblem, opt Securit
 		}
 		pr.Slack = nil
 	}
-	y := &securityRun{n: n, s: s, input: input, limits: limitsAfter(n, opt.Emergency, opt.Band), base: base, opt: opt, flow: pr.Options, list: list, groups: opt.Groups, lanes: &laneSolvers{}}
+	y := &securityRun{n: n, s: s, input: input, limits: limitsAfter(n, opt.Emergency, opt.Band), base: base, opt: opt, flow: pr.Options, list: opt.List, groups: opt.Groups, lanes: &laneSolvers{}}
 	y.threshold = newSecurityWatch(n, y.limits, base).thresholds(base)
 	y.out = &Security{Case: n.Name, EnforceQ: pr.EnforceQ, Emergency: opt.Emergency, Band: opt.Band, Violations: brokenBefore(n, base), Outages: []AfterOutage{}, Base: base}
 	return y, nil
@@ -243,7 +244,7 @@ type laneSolvers struct {
 // maxLaneSolvers is how many are kept.
 const maxLaneSolvers = 64
 
-func (y *laneSolvers) of(scalar *powerflow.Outages) (*laneflow.Solver, error) {
+func (y *laneSolvers) solver(scalar *powerflow.Outages) (*laneflow.Solver, error) {
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	key := fmt.Sprint(scalar.Base().AtLimit)
@@ -268,7 +269,7 @@ func (y *securityRun) start() error {
 		}
 		var lanes *laneflow.Solver
 		if len(y.list) > 0 && !y.opt.ShareMissing {
-			if lanes, err = y.lanes.of(scalar); err != nil {
+			if lanes, err = y.lanes.solver(scalar); err != nil {
 				return err
 			}
 		}
