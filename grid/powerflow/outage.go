@@ -153,8 +153,8 @@ func (o *Outages) Adopt(vm, va, p, q []float64, mismatch float64, out *Solution)
 	copy(s.va, va)
 	copy(s.p, p)
 	copy(s.q, q)
-	s.resize(out)
-	*out = Solution{Vm: out.Vm, Va: out.Va, Pg: out.Pg, Qg: out.Qg, AtLimit: out.AtLimit, Mismatch: mismatch}
+	s.reset(out)
+	out.Mismatch = mismatch
 	if o.opt.EnforceQ && s.enforce(out, reactiveSlack) {
 		return false
 	}
@@ -190,8 +190,8 @@ func (o *Outages) Unit(unit int, out *Solution) (Outage, error) {
 	s, n := o.s, o.s.net
 	gens := s.gensAt[n.GenBus[unit]]
 	if n.Kind[n.GenBus[unit]] == network.Slack && int(gens[0]) == unit && (len(gens) == 1 || s.terminal[gens[1]]) {
-		s.resize(out)
-		*out = Solution{Status: Singular, Vm: out.Vm, Va: out.Va, Pg: out.Pg, Qg: out.Qg, AtLimit: out.AtLimit}
+		s.reset(out)
+		out.Status = Singular
 		return Outage{Solution: out, Balance: true}, nil
 	}
 	return o.Without(nil, []int{unit}, nil, out)
@@ -205,9 +205,13 @@ func (o *Outages) Without(branches, units []int, dark []int32, out *Solution) (O
 
 func (o *Outages) outage(branches, units []int, dark []int32, attempt *Attempt, out *Solution) (result Outage, err error) {
 	s := o.s
-	s.resize(out)
+	s.reset(out)
 	o.restoreBase()
-	o.startBase(out)
+	copy(s.vm, o.base.Vm)
+	copy(s.va, o.base.Va)
+	copy(o.rows.v, o.v)
+	o.lengths = o.lengths[:0]
+	o.responses.reset()
 	defer o.open(branches)()
 	input, compatible, restore := o.takeOut(units)
 	defer restore()
