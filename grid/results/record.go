@@ -110,14 +110,14 @@ func (y *securityRun) parts(ctx context.Context, w *securityWatch) error {
 // solvePart solves the outages of a part. progress hears of all but the last, which counts when it is kept.
 func (y *securityRun) solvePart(ctx context.Context, first int, progress func(count int)) (*recordedPart, error) {
 	end, listed := min(first+outagesPerPart, len(y.list)+len(y.groups)), len(y.list)
-	run := &securityRun{n: y.n, s: y.s, input: y.input, limits: y.limits, base: y.base, threshold: y.threshold, opt: y.opt, out: &Security{}, workers: y.workers,
+	run := &securityRun{n: y.n, s: y.s, input: y.input, base: y.base, threshold: y.threshold, opt: y.opt, out: &Security{}, workers: y.workers,
 		list: y.list[min(first, listed):min(end, listed)], groups: y.groups[max(first-listed, 0):max(end-listed, 0)], first: max(first-listed, 0)}
 	run.progress = func(n int) {
 		if n < end-first {
 			progress(n)
 		}
 	}
-	w := newSecurityWatch(y.n, y.limits, y.base)
+	w := newSecurityWatch(y.n, y.base)
 	if err := run.solveAll(ctx, w); err != nil {
 		return nil, err
 	}
@@ -140,7 +140,7 @@ func (y *securityRun) key() string {
 	opt.Context, opt.Slack = nil, nil
 	fmt.Fprintf(h, "%s %v %v %v %v %v %v", y.opt.Record.Build, opt, y.opt.ShareMissing, y.opt.Participation, y.list, y.groups, y.n.From)
 	parts := y.n.Admittance.Parts()
-	for _, v := range slices.Concat([][]float64{y.base.Vm, y.base.Va, y.base.Pg, y.base.Qg, y.input.Pd, y.input.Qd, y.limits.vmin, y.limits.vmax, y.limits.rate, y.n.QMin, y.n.QMax}, parts[:]) {
+	for _, v := range slices.Concat([][]float64{y.base.Vm, y.base.Va, y.base.Pg, y.base.Qg, y.input.Pd, y.input.Qd, y.n.VMin, y.n.VMax, y.n.Rate, y.n.QMin, y.n.QMax}, parts[:]) {
 		fmt.Fprintf(h, "%x ", v)
 	}
 	return durable.Sum([32]byte(h.Sum(nil)))

@@ -190,7 +190,7 @@ func (y *sampling) scenario(ctx context.Context, v *samplingThread, pd, qd []flo
 	}
 	var w *securityWatch
 	if solved {
-		w = newSecurityWatch(y.n, run.limits, run.base)
+		w = newSecurityWatch(run.n, run.base)
 		run.lanes, run.check = &y.lanes, v.check
 		if err := run.start(); err != nil {
 			return err

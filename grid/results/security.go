@@ -122,7 +122,7 @@ func After(ctx context.Context, n *network.Network, pr FlowProblem, opt Security
 	if err != nil {
 		return nil, err
 	}
-	w := newSecurityWatch(n, y.limits, y.base)
+	w := newSecurityWatch(y.n, y.base)
 	if err := y.parts(ctx, w); err != nil {
 		return nil, err
 	}
@@ -153,8 +153,8 @@ func newRun(n *network.Network, s *powerflow.Solver, pr FlowProblem, opt Securit
 		}
 		pr.Slack = nil
 	}
-	y := &securityRun{n: n, s: s, input: input, limits: limitsAfter(n, opt.Emergency, opt.Band), base: base, opt: opt, flow: pr.Options, list: opt.List, groups: opt.Groups, lanes: &laneSolvers{}}
-	y.threshold = newSecurityWatch(n, y.limits, base).thresholds(base)
+	y := &securityRun{n: withLimits(n, opt.Emergency, opt.Band), s: s, input: input, base: base, opt: opt, flow: pr.Options, list: opt.List, groups: opt.Groups, lanes: &laneSolvers{}}
+	y.threshold = newSecurityWatch(y.n, base).thresholds(base)
 	y.out = &Security{Case: n.Name, EnforceQ: pr.EnforceQ, Emergency: opt.Emergency, Band: opt.Band, Violations: brokenBefore(n, base), Outages: []AfterOutage{}, Base: base}
 	return y, nil
 }
@@ -182,7 +182,7 @@ func (y *securityRun) solveAll(ctx context.Context, w *securityWatch) (err error
 
 // brokenBefore lists the limits that the base violates.
 func brokenBefore(n *network.Network, base *powerflow.Solution) []Broken {
-	w := newSecurityWatch(n, limitsAfter(n, 1, 0), base)
+	w := newSecurityWatch(n, base)
 	list := []Broken{}
 	w.measure(base.Vm, base.Va, base.Pg, base.Qg, nil, w.excesses)
 	for i, x := range w.excesses {
@@ -273,17 +273,16 @@ func (y *securityRun) start() error {
 				return err
 			}
 		}
-		y.workers[i] = &worker{scalar, laneflow.NewOutages(lanes, scalar), newSecurityWatch(y.n, y.limits, y.base), y.s.NewSolution(), y.s.NewSolution()}
+		y.workers[i] = &worker{scalar, laneflow.NewOutages(lanes, scalar), newSecurityWatch(y.n, y.base), y.s.NewSolution(), y.s.NewSolution()}
 	}
 	return nil
 }
 
 // securityRun is the analysis of one network's outages.
 type securityRun struct {
-	n         *network.Network
+	n         *network.Network // with the limits after an outage
 	s         *powerflow.Solver
 	input     powerflow.Input
-	limits    limits
 	base      *powerflow.Solution
 	threshold []float64 // what each limit is broken by more than, where it counts
 	opt       SecurityOptions

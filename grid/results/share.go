@@ -40,7 +40,7 @@ func (y *securityRun) shareOutages(ctx context.Context, opt SecurityOptions, bas
 	n.Cost, n.ReactiveCost = make([]network.Cost, n.Gens()), nil // a check asks for none
 	s := y.check
 	if s == nil {
-		s, err = secure.New(&n, secure.Options{Outages: list, Emergency: opt.Emergency, Band: opt.Band, Participation: opt.Participation, Threads: opt.Threads, Dispatchable: network.DispatchablePlain})
+		s, err = secure.New(&n, secure.Options{Outages: list, Emergency: 1, Participation: opt.Participation, Threads: opt.Threads, Dispatchable: network.DispatchablePlain})
 		if err != nil {
 			return nil, err
 		}
