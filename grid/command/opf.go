@@ -10,10 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
-	"gonum.org/v1/gonum/floats"
-
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/cli"
 	"github.com/gpc-engine/gpc/domain"
@@ -21,6 +17,8 @@ import (
 	"github.com/gpc-engine/gpc/grid/matpower"
 	"github.com/gpc-engine/gpc/grid/network"
 	"github.com/gpc-engine/gpc/grid/results"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // optimalFlow is the output of gpc opf: voltages in pu and degrees, powers in MW, MVAr and MVA, prices in $/MWh. The
@@ -254,7 +252,7 @@ Exit code 1 says that no optimum was found.`,
 
 // newOptimalFlow is the output without an optimum at active loads, pu.
 func newOptimalFlow(n *network.Network, pd []float64) *optimalFlow {
-	return &optimalFlow{Case: n.Name, LoadMW: floats.Sum(pd) * n.BaseMVA, Bus: []results.OptimalBus{}, Dispatch: results.NoDispatch, J: []float64{}, Binding: []results.Binding{}}
+	return &optimalFlow{Case: n.Name, LoadMW: n.MW(pd), Bus: []results.OptimalBus{}, Dispatch: results.NoDispatch, J: []float64{}, Binding: []results.Binding{}}
 }
 
 // runOptimalFlow solves, and returns the solution in the file's units and as a case, which is nil without an

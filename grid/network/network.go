@@ -158,6 +158,14 @@ func (n *Network) Loads(factor float64) (pd, qd []float64) {
 	return floats.ScaleTo(make([]float64, n.Buses()), factor, n.Pd), floats.ScaleTo(make([]float64, n.Buses()), factor, n.Qd)
 }
 
+// MW is the sum of powers in pu.
+func (n *Network) MW(powers []float64) (sum float64) {
+	for _, p := range powers {
+		sum += p * n.BaseMVA
+	}
+	return sum
+}
+
 // WithReference is the network with one reference, and a fixed voltage at every other bus with units.
 func (n *Network) WithReference(bus int) *Network {
 	copied := *n

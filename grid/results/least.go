@@ -11,8 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"gonum.org/v1/gonum/floats"
-
 	"github.com/gpc-engine/gpc/grid/acopf"
 	"github.com/gpc-engine/gpc/grid/network"
 )
@@ -42,7 +40,7 @@ func Least(ctx context.Context, n *network.Network, pd, qd []float64, opt acopf.
 		return out, nil
 	}
 	out.Limits = Relaxed(acopf.Settled(n, opt.Ranges, r.Settings), r)
-	shortfall := floats.Sum(r.PMax) * n.BaseMVA
+	shortfall := n.MW(r.PMax)
 	for _, x := range r.MissingP {
 		shortfall += max(x, 0) * n.BaseMVA
 	}

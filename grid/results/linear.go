@@ -6,8 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"gonum.org/v1/gonum/floats"
-
 	"github.com/gpc-engine/gpc/grid/network"
 )
 
@@ -45,7 +43,7 @@ func LinearFlow(n *network.Network, pd, pg []float64) (*PowerFlow, Point, error)
 			return nil, Point{}, fmt.Errorf("network %s, bus %d: no finite power takes up the balance", n.Name, n.BusID[r])
 		}
 	}
-	r := &PowerFlow{Case: n.Name, Converged: true, Status: "converged", Reason: "a linear power flow", LoadMW: floats.Sum(pd) * n.BaseMVA, Bus: []FlowBus{}, WallMS: float64(time.Since(start)) / 1e6}
+	r := &PowerFlow{Case: n.Name, Converged: true, Status: "converged", Reason: "a linear power flow", LoadMW: n.MW(pd), Bus: []FlowBus{}, WallMS: float64(time.Since(start)) / 1e6}
 	p := LinearPoint(n, dc, va, pg)
 	r.fill(n, p, pd, make([]float64, n.Buses()), make([]int8, n.Buses()))
 	r.Violations = slices.DeleteFunc(r.Violations, func(l Broken) bool { return l.Unit == "pu" || l.Unit == "MVAr" })

@@ -3,8 +3,6 @@ package results
 import (
 	"time"
 
-	"gonum.org/v1/gonum/floats"
-
 	"github.com/gpc-engine/gpc/grid/network"
 	"github.com/gpc-engine/gpc/grid/powerflow"
 )
@@ -81,7 +79,7 @@ func Flow(n *network.Network, pr FlowProblem) (*PowerFlow, *powerflow.Solution, 
 	}
 	r := &PowerFlow{
 		Case: n.Name, Converged: sol.Converged(), Status: sol.Status.String(), Reason: s.Reason(sol), Iterations: sol.Iterations,
-		Mismatch: sol.Mismatch, LoadMW: floats.Sum(input.Pd) * n.BaseMVA, WallMS: float64(time.Since(start)) / 1e6, Switches: sol.Switches,
+		Mismatch: sol.Mismatch, LoadMW: n.MW(input.Pd), WallMS: float64(time.Since(start)) / 1e6, Switches: sol.Switches,
 		Bus: []FlowBus{}, Dispatch: NoDispatch, Violations: []Broken{},
 	}
 	if !r.Converged {

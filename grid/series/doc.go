@@ -11,8 +11,6 @@ import (
 	"fmt"
 	"slices"
 
-	"gonum.org/v1/gonum/floats"
-
 	"github.com/gpc-engine/gpc/grid/acopf"
 	"github.com/gpc-engine/gpc/grid/network"
 )
@@ -100,5 +98,5 @@ func (y *Solver) Solve(ctx context.Context, steps *Steps, results []acopf.Result
 
 // LoadMW is the active load of a step.
 func (s *Steps) LoadMW(n *network.Network, step int) float64 {
-	return floats.Sum(s.Pd[step]) * n.BaseMVA
+	return n.MW(s.Pd[step])
 }

@@ -140,10 +140,7 @@ func (o *Sink) Add(steps *Steps, results []acopf.Result) error {
 			m := o.s.LimitMultipliers(&problems[k], r)
 			o.optimum(step, steps, k, r, &m)
 			row.Objective, row.Mismatch, row.Violation = r.Objective, r.KKT.Mismatch, r.KKT.Violation
-			row.GenerationMW, row.LossMW = 0, 0
-			for _, p := range r.Pg {
-				row.GenerationMW += p * o.n.BaseMVA
-			}
+			row.GenerationMW, row.LossMW = o.n.MW(r.Pg), 0
 			for _, b := range o.rows.branch {
 				row.LossMW += b.Pf + b.Pt
 			}
