@@ -13,19 +13,19 @@ func (n *Network) Bridges() []bool {
 
 // BridgeSides are, of every branch that alone connects its buses, those that it connects with their island's first reference. They
 // are nil of the others (R. E. Tarjan, Inf. Proc. Letters 2, 1974).
-func (n *Network) BridgeSides() [][]int32 {
+func (n *Network) BridgeSides() [][]int {
 	adjacent := make([][]int32, n.Buses())
 	for k, from := range n.From {
 		adjacent[from] = append(adjacent[from], int32(k))
 		adjacent[n.To[k]] = append(adjacent[n.To[k]], int32(k))
 	}
-	sides := make([][]int32, n.Branches())
-	order := make([]int32, 0, n.Buses()) // of the first visits
+	sides := make([][]int, n.Branches())
+	order := make([]int, 0, n.Buses()) // of the first visits
 	visited, low := make([]int, n.Buses()), make([]int, n.Buses())
 	type visit struct{ bus, branch, position int }
 	var stack []visit
 	enter := func(bus, branch int) {
-		order = append(order, int32(bus))
+		order = append(order, bus)
 		visited[bus], low[bus] = len(order), len(order)
 		stack = append(stack, visit{bus, branch, 0})
 	}

@@ -30,7 +30,7 @@ func bridges(t *testing.T, name string) {
 		if apart := len(seen) < n.Buses(); apart != found[k] {
 			t.Errorf("%s, branch %d: bridge %v, apart %v", name, k, found[k], apart)
 		}
-		if len(sides[k])+len(seen) != n.Buses() || slices.ContainsFunc(sides[k], func(b int32) bool { return seen[int(b)] }) {
+		if len(sides[k])+len(seen) != n.Buses() || slices.ContainsFunc(sides[k], func(b int) bool { return seen[b] }) {
 			t.Errorf("%s, branch %d: %v is not what remains beside %v", name, k, sides[k], seen)
 		}
 	}

@@ -38,7 +38,7 @@ type Outages struct {
 	lengths             []float64 // squared, of these steps
 	responses           *responses
 	dead                []bool              // buses of islands without a reference
-	sides               [][]int32           // of bridges, without the reference
+	sides               [][]int             // of bridges, without the reference
 	supplied            map[string]*Outages // of other references
 }
 
@@ -46,7 +46,7 @@ type Outages struct {
 type Outage struct {
 	Solution *Solution // owned by Outages until the next call
 	// Islanded lists the buses left without a reference. They are dead, and the solution is of the rest.
-	Islanded []int32
+	Islanded []int
 	// Compensated says that the base factors served, Lanes that it was solved next to others in the lanes of vectors.
 	Compensated, Lanes bool
 	// Balance says that no unit takes up the balance: the only one at a reference is out.
@@ -199,11 +199,11 @@ func (o *Outages) Unit(unit int, out *Solution) (Outage, error) {
 
 // Without is the power flow without branches and units, which leave each reference a unit. Buses that are cut off from all
 // references are dark.
-func (o *Outages) Without(branches, units []int, dark []int32, out *Solution) (Outage, error) {
+func (o *Outages) Without(branches, units []int, dark []int, out *Solution) (Outage, error) {
 	return o.outage(branches, units, dark, nil, out)
 }
 
-func (o *Outages) outage(branches, units []int, dark []int32, attempt *Attempt, out *Solution) (result Outage, err error) {
+func (o *Outages) outage(branches, units []int, dark []int, attempt *Attempt, out *Solution) (result Outage, err error) {
 	s := o.s
 	s.reset(out)
 	o.restoreBase()
@@ -378,7 +378,7 @@ func (o *Outages) Supplied(former, further []int) (*Outages, error) {
 }
 
 // markIsland marks the buses of an island, whose balances later solves ignore.
-func (o *Outages) markIsland(islanded []int32) {
+func (o *Outages) markIsland(islanded []int) {
 	for _, b := range islanded {
 		o.dead[b] = true
 	}
@@ -388,7 +388,7 @@ func (o *Outages) markIsland(islanded []int32) {
 }
 
 // clearIsland clears these marks and the island's part of the solution.
-func (o *Outages) clearIsland(islanded []int32, out *Solution) {
+func (o *Outages) clearIsland(islanded []int, out *Solution) {
 	o.s.dead = nil
 	for _, b := range islanded {
 		o.dead[b] = false
@@ -400,8 +400,8 @@ func (o *Outages) clearIsland(islanded []int32, out *Solution) {
 }
 
 // cutOff are the buses that a branch's outage leaves without a reference.
-func (o *Outages) cutOff(branch int) []int32 {
-	if slices.ContainsFunc(o.sides[branch], func(b int32) bool { return o.s.net.Kind[b] == network.Slack }) {
+func (o *Outages) cutOff(branch int) []int {
+	if slices.ContainsFunc(o.sides[branch], func(b int) bool { return o.s.net.Kind[b] == network.Slack }) {
 		return nil
 	}
 	return o.sides[branch]

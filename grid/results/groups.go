@@ -144,20 +144,20 @@ func (y *securityRun) group(i int, v *worker) error {
 		return err
 	}
 	r := &y.out.Outages[i]
-	*r = AfterOutage{Outage: y.outage(i), Islanded: []int{}, References: []int{}, Violations: []Broken{}}
+	*r = newAfterOutage(y.outage(i))
 	flow, err := y.supplied(v, g, v.sol)
 	if err != nil {
 		r.Reason = err.Error()
 	}
 	r.References = flow.references
-	y.write(i, v, g, flow.Outage, flow.dark)
+	y.write(i, v, g, flow.Outage)
 	return nil
 }
 
-// suppliedFlow is an outage with the numbers in the file of buses that become references, and the buses that are cut off.
+// suppliedFlow is an outage with the numbers in the file of buses that become references.
 type suppliedFlow struct {
 	powerflow.Outage
-	references, dark []int
+	references []int
 }
 
 // supplied solves the power flow without a group. A part that is left without a reference gets its bus with the most P_max, or
@@ -190,18 +190,17 @@ func (y *securityRun) supplied(v *worker, g Group, sol *powerflow.Solution) (flo
 			reference[island[b]] = b
 		}
 	})
-	var cut []int32
 	for b, part := range island {
 		switch r := reference[part]; {
 		case r < 0:
-			flow.dark, cut = append(flow.dark, b), append(cut, int32(b))
+			flow.Islanded = append(flow.Islanded, b)
 		case r == b && n.Kind[b] != network.Slack:
 			further, flow.references = append(further, b), append(flow.references, n.BusID[b])
 		}
 	}
 	flow.Solution = sol
 	*sol = powerflow.Solution{Status: powerflow.Singular, Vm: sol.Vm, Va: sol.Va, Pg: sol.Pg, Qg: sol.Qg, AtLimit: sol.AtLimit}
-	if len(flow.dark) == n.Buses() {
+	if len(flow.Islanded) == n.Buses() {
 		return flow, errors.New("nothing takes up the balance: no unit is left")
 	}
 	o := v.scalar
@@ -210,6 +209,6 @@ func (y *securityRun) supplied(v *worker, g Group, sol *powerflow.Solution) (flo
 			return flow, err
 		}
 	}
-	flow.Outage, err = o.Without(branches, units, cut, sol)
+	flow.Outage, err = o.Without(branches, units, flow.Islanded, sol)
 	return flow, err
 }

@@ -165,7 +165,7 @@ func (y *securityRun) solveAll(ctx context.Context, w *securityWatch) (err error
 	var flows []int
 	first := 0
 	if y.opt.ShareMissing {
-		if flows, err = y.shareOutages(ctx, y.opt, y.base, w); err != nil {
+		if flows, err = y.shareOutages(ctx, w); err != nil {
 			return err
 		}
 		first = len(y.list)
@@ -347,7 +347,7 @@ func (y *securityRun) part(ctx context.Context, v *worker, all *securityWatch, f
 		var err error
 		if i < len(y.list) {
 			if outage, err = v.scalar.Unit(y.list[i].Unit, v.sol); err == nil {
-				err = y.record(i, v, outage)
+				y.record(i, v, outage)
 			}
 		} else {
 			err = y.group(i, v)
@@ -357,43 +357,46 @@ func (y *securityRun) part(ctx context.Context, v *worker, all *securityWatch, f
 		}
 	}
 	return v.lanes.Branches(branches, v.sol, func(k int, outage powerflow.Outage) error {
-		return cmp.Or(y.record(positions[k], v, outage), ctx.Err())
+		y.record(positions[k], v, outage)
+		return ctx.Err()
 	})
 }
 
 // record writes the result of an outage of the list. Where it leaves buses with load and a unit without a reference, they
 // get another one.
-func (y *securityRun) record(i int, v *worker, outage powerflow.Outage) error {
+func (y *securityRun) record(i int, v *worker, outage powerflow.Outage) {
 	c := y.list[i]
-	g, dark := Group{}, make([]int, 0, len(outage.Islanded))
-	if c.Branch >= 0 {
-		g.Branches = []int{c.Branch}
-	} else {
-		g.Units = []int{c.Unit}
-	}
-	for _, b := range outage.Islanded {
-		dark = append(dark, int(b))
+	g := Group{Branches: []int{c.Branch}}
+	if c.Branch < 0 {
+		g = Group{Units: []int{c.Unit}}
 	}
 	r := &y.out.Outages[i]
-	*r = AfterOutage{Outage: NewOutage(y.n, c), Islanded: []int{}, References: []int{}, Violations: []Broken{}}
-	if outage.Balance || len(dark) > 0 && outage.Solution.Converged() && y.supplies(dark) {
+	*r = newAfterOutage(y.outage(i))
+	if outage.Balance || outage.Solution.Converged() && y.supplies(outage.Islanded) {
 		supplied, err := y.supplied(v, g, v.reserve)
 		switch {
 		case err == nil && len(supplied.references) > 0 && (outage.Balance || supplied.Solution.Converged()):
-			outage, dark, r.References = supplied.Outage, supplied.dark, supplied.references
+			outage, r.References = supplied.Outage, supplied.references
 		case outage.Balance:
-			dark = supplied.dark
+			outage.Islanded = supplied.Islanded
 		}
 	}
 	if outage.Balance {
 		r.Reason = "nothing takes up the balance: it is the only unit of its part"
 	}
-	y.write(i, v, g, outage, dark)
-	return nil
+	y.write(i, v, g, outage)
+}
+
+// newAfterOutage has empty lists, not null.
+func newAfterOutage(o Outage) AfterOutage {
+	return AfterOutage{Outage: o, Islanded: []int{}, References: []int{}, Violations: []Broken{}}
 }
 
 // supplies says whether buses have load, or a unit that is a load, and a unit that takes up their balance.
 func (y *securityRun) supplies(buses []int) bool {
+	if len(buses) == 0 {
+		return false
+	}
 	load, unit := slices.ContainsFunc(buses, func(b int) bool { return y.input.Pd[b] > 0 }), false
 	terminals := y.n.Terminals()
 	for g, b := range y.n.GenBus {
@@ -404,9 +407,10 @@ func (y *securityRun) supplies(buses []int) bool {
 	return load && unit
 }
 
-// write writes the result of an outage that leaves buses dark.
-func (y *securityRun) write(i int, v *worker, g Group, outage powerflow.Outage, dark []int) {
-	n, r, sol := y.n, &y.out.Outages[i], outage.Solution
+// write writes the result of an outage.
+func (y *securityRun) write(i int, v *worker, g Group, outage powerflow.Outage) {
+	n, r := y.n, &y.out.Outages[i]
+	sol, dark := outage.Solution, outage.Islanded
 	defer y.finish(outage)
 	r.Converged, r.Iterations, r.Compensated = sol.Converged(), sol.Iterations, outage.Compensated
 	if !r.Converged && r.Reason == "" {
