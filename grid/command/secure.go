@@ -231,10 +231,7 @@ func printChecks(w io.Writer, checks []results.Check) {
 		return
 	}
 	rows := [][]string{{"outage", "severity", "worst", "by", "unit", "limits broken"}}
-	for i, c := range checks {
-		if i == printedOutages {
-			break
-		}
+	for _, c := range checks[:min(len(checks), printedOutages)] {
 		severity, worst := "", shortReason(c.Reason)
 		excess, unit := "", ""
 		if c.Severity != nil {

@@ -1,7 +1,6 @@
 package results
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -125,13 +124,11 @@ func (y *securityRun) solvePart(ctx context.Context, first int, progress func(co
 	for i, k := range w.outage {
 		number[i] = int32(k)
 	}
-	var excess bytes.Buffer
-	for _, v := range []any{w.extreme, number} {
-		if err := binary.Write(&excess, binary.LittleEndian, v); err != nil {
-			return nil, err
-		}
+	excess, err := binary.Append(nil, binary.LittleEndian, w.extreme)
+	if err == nil {
+		excess, err = binary.Append(excess, binary.LittleEndian, number)
 	}
-	return &recordedPart{SolvedBy: run.out.SolvedBy, Outages: run.out.Outages, Excess: excess.Bytes()}, nil
+	return &recordedPart{SolvedBy: run.out.SolvedBy, Outages: run.out.Outages, Excess: excess}, err
 }
 
 // key is the hash of what the outages' results depend on.
