@@ -168,15 +168,14 @@ func (y *securityRun) supplied(v *worker, g Group, sol *powerflow.Solution) (flo
 	branches, units := g.opened(n)
 	island, terminals := n.Islands(branches...), n.Terminals()
 	power, reference := make([]float64, n.Buses()), slices.Repeat([]int{-1}, n.Buses()) // of each part
-	remaining := func(visit func(b int, pmax float64)) {
-		for unit, b := range n.GenBus {
-			if !terminals[unit] && !slices.Contains(units, unit) {
-				visit(b, n.PMax[unit])
-			}
+	var remaining []int                                                                 // units
+	hasUnit := make([]bool, n.Buses())
+	for unit, b := range n.GenBus {
+		if !terminals[unit] && !slices.Contains(units, unit) {
+			remaining = append(remaining, unit)
+			power[b], hasUnit[b] = power[b]+n.PMax[unit], true
 		}
 	}
-	hasUnit := make([]bool, n.Buses())
-	remaining(func(b int, pmax float64) { power[b], hasUnit[b] = power[b]+pmax, true })
 	var former, further []int
 	for _, b := range n.References {
 		if hasUnit[b] {
@@ -185,11 +184,12 @@ func (y *securityRun) supplied(v *worker, g Group, sol *powerflow.Solution) (flo
 			former = append(former, b)
 		}
 	}
-	remaining(func(b int, _ float64) {
+	for _, unit := range remaining {
+		b := n.GenBus[unit]
 		if r := reference[island[b]]; r < 0 || n.Kind[r] != network.Slack && power[b] > power[r] {
 			reference[island[b]] = b
 		}
-	})
+	}
 	for b, part := range island {
 		switch r := reference[part]; {
 		case r < 0:
