@@ -424,7 +424,8 @@ func (c *Case) optima() batchnav.FrontSearch {
 				return domain.Chosen{}, ctx.Err()
 			}
 			c.def.Problem.Step(s, cx, u, nextS, nextC)
-			s, nextS, cx, nextC = nextS, s, nextC, cx
+			s, nextS = nextS, s
+			cx, nextC = nextC, cx
 		}
 		return domain.Chosen{Plan: plan, Feasible: true}, nil
 	}

@@ -120,7 +120,7 @@ func newFronts(l *loaded) (*Fronts, error) {
 	return f, nil
 }
 
-// FrontSearch plans so many decisions from an observation under its preference; neighbour is the plan of the nearest weighting, nil for
+// FrontSearch plans a number of decisions from an observation under its preference; neighbour is the plan of the nearest weighting, nil for
 // the first. Without a plan the weighting has none.
 type FrontSearch func(ctx context.Context, obs Observation, neighbour []float64, decisions int) (domain.Chosen, error)
 
@@ -292,7 +292,8 @@ func (f *Fronts) decide(ctx context.Context, front *Front, obs Observation, weig
 
 // decide decides points under their weights, and rolls them out.
 func (r *rollouts) decide(ctx context.Context, points []FrontPoint, obs Observation, decisions int, opt FrontOptions) error {
-	n, m, nu, np := len(points), r.spec.ObjectiveSize(), r.spec.ActionSize(), r.spec.PlanSize()
+	n, m := len(points), r.spec.ObjectiveSize()
+	nu, np := r.spec.ActionSize(), r.spec.PlanSize()
 	r.preferences, r.totals, r.executed = r.preferences[:0], make([]float64, n*m), nil
 	for i := range points {
 		r.preferences = append(r.preferences, domain.Preference{W: points[i].W})
@@ -313,7 +314,8 @@ func (r *rollouts) decide(ctx context.Context, points []FrontPoint, obs Observat
 	}
 	for i := range points {
 		p := &points[i]
-		p.U, p.J, p.Margin, p.Feasible = row(b.Projected, i, np)[:nu:nu], row(r.totals, i, m), b.Margin[i], r.spec.Keeps(b.Margin[i])
+		p.U, p.J = row(b.Projected, i, np)[:nu:nu], row(r.totals, i, m)
+		p.Margin, p.Feasible = b.Margin[i], r.spec.Keeps(b.Margin[i])
 		if len(r.executed) > 0 {
 			p.plan = row(r.executed, i, decisions*nu)
 		}
@@ -321,7 +323,7 @@ func (r *rollouts) decide(ctx context.Context, points []FrontPoint, obs Observat
 	return nil
 }
 
-// bisect are the weights between so many pairs of neighbours that are farthest apart in an objective, from 0 at Ideal to 1 at Nadir,
+// bisect are the weights between `most` pairs of neighbours that are farthest apart in an objective, from 0 at Ideal to 1 at Nadir,
 // and the pairs as they are then. With bounds only pairs count of which one point keeps them, or where no point does those of the nearest.
 func (f *Front) bisect(pairs [][2]int, bounds []float64, most int) (middles [][]float64, next [][2]int) {
 	closest := -1

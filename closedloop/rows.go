@@ -310,7 +310,7 @@ func (a *ahead) prepare() (err error) {
 	return err
 }
 
-// Behind each of an episode's first explorations decisions the next one is also solved from a plan at random, until agreements
+// After each of an episode's first explorations decisions the next one is also solved from a plan at random, until agreements
 // of these solves in a row come to the plan that there is. Counts bound that, no clock: where explorationSeconds for each step
 // and cube of its entries are above a quarter of a period nothing is explored.
 // cheaper is the share of a cost that makes another optimum.

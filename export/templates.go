@@ -39,8 +39,8 @@ var templates = sync.OnceValue(func() *sheet {
 		"GivesKept": ofWhole((*whole).GivesKept), "Margins": ofWhole((*whole).Margins), "Onto": ofWhole((*whole).Onto), "Settling": ofWhole((*whole).Settling),
 		"MostVain": ofWhole((*whole).MostVain), "Steered": ofWhole((*whole).Steered), "KeptStages": ofWhole((*whole).KeptStages), "KeptBytes": ofWhole((*whole).KeptBytes),
 		"InPlace": ofWhole((*whole).InPlace), "ObserverBytes": ofWhole((*whole).ObserverBytes), "ObserverOperations": ofWhole((*whole).ObserverOperations), "Decisions": ofWhole((*whole).Decisions),
-		"Piece": of(shape.Piece), "Offers": of((*search).Offers), "LookAhead": of((*domain.Spec).LookAhead), "MeasuredSize": of((*domain.Spec).MeasuredSize),
-		"PlanSize": of((*domain.Spec).PlanSize), "ActionSize": of((*domain.Spec).ActionSize), "Size": of(model.Normalizer.Size), "In": of((*model.MLP).In),
+		"Piece": ofValue(shape.Piece), "Offers": ofValue((*search).Offers), "LookAhead": ofValue((*domain.Spec).LookAhead), "MeasuredSize": ofValue((*domain.Spec).MeasuredSize),
+		"PlanSize": ofValue((*domain.Spec).PlanSize), "ActionSize": ofValue((*domain.Spec).ActionSize), "Size": ofValue(model.Normalizer.Size), "In": ofValue((*model.MLP).In),
 	}}
 	if err := s.parse(sources, "templates"); err != nil {
 		panic("export: " + err.Error()) // of files that are compiled in, which tests read
@@ -48,8 +48,8 @@ var templates = sync.OnceValue(func() *sheet {
 	return s
 })
 
-// of asks a T, ofUnit and ofWhole the unit or the controller that one is made of.
-func of[T, R any](f func(T) R) question {
+// ofValue asks a T, ofUnit and ofWhole the unit or the controller that one is made of.
+func ofValue[T, R any](f func(T) R) question {
 	return func(v any) (any, bool) {
 		if t, ok := v.(T); ok {
 			return f(t), true
@@ -59,11 +59,11 @@ func of[T, R any](f func(T) R) question {
 }
 
 func ofUnit[R any](f func(*unit) R) question {
-	return of(func(v interface{ itsUnit() *unit }) R { return f(v.itsUnit()) })
+	return ofValue(func(v interface{ itsUnit() *unit }) R { return f(v.itsUnit()) })
 }
 
 func ofWhole[R any](f func(*whole) R) question {
-	return of(func(v interface{ itsWhole() *whole }) R { return f(v.itsWhole()) })
+	return ofValue(func(v interface{ itsWhole() *whole }) R { return f(v.itsWhole()) })
 }
 
 func (u *unit) itsUnit() *unit    { return u }

@@ -120,7 +120,7 @@ type Server struct {
 	exact       sync.Mutex // of the exact front that is solved
 	refiner     *gpc.Refiner
 	fronts      *batchnav.Fronts // nil before the first
-	exactFronts *batchnav.Fronts // beside exact fronts, and of switched inputs; exact is locked
+	exactFronts *batchnav.Fronts // compared with exact fronts, and of switched inputs; exact is locked
 	reaches     error            // why the method reaches no goals; nil: it does
 	decider     decider
 	sessions    map[string]*session // the dispatcher's alone

@@ -265,39 +265,47 @@ func (y *batch) solveOne(ctx context.Context, path string, values map[string]pub
 			out.PeerMS = &ms
 		}
 	}
+	err := y.solve(ctx, path, out)
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if err != nil {
+		out.Reason = err.Error()
+	}
+	return out, nil
+}
+
+// solve is the part of solveOne whose error is a reason.
+func (y *batch) solve(ctx context.Context, path string, out *optima.Network) error {
 	runtime.GC() // of the previous network; its workers stay in a pool for one more collection
 	debug.FreeOSMemory()
 	forgetPeak()
 	c, err := readCase(ctx, y.app, path)
 	if err != nil {
-		out.Reason = err.Error()
-		return out, ctx.Err()
+		return err
 	}
 	n, err := network.New(c)
 	if err != nil {
-		out.Reason = err.Error()
-		return out, nil
+		return err
 	}
 	out.Buses, out.Units, out.Branches = n.Buses(), n.Gens(), n.Branches()
 	if out.Note, err = n.DispatchableNote(y.opt.Dispatchable); err != nil {
-		out.Reason = err.Error()
-		return out, nil
+		return err
 	}
 	start := time.Now()
 	s, err := acopf.New(n, y.opt)
 	if err != nil {
-		out.Reason = err.Error()
-		return out, nil
+		return err
 	}
 	out.SetupMS = milliseconds(time.Since(start))
 	var pr acopf.Problem
 	pr.Pd, pr.Qd = n.Loads(y.scale)
 	ends, best, r, err := solveFrom(ctx, s, pr, y.starts)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	out.PeakMB = peak()
-	out.Status = r.Status.String()
+	out.Status, out.Reason = r.Status.String(), r.Reason()
 	for _, end := range ends[:best+1] {
 		out.Iterations, out.WallMS, out.CPUMS = out.Iterations+end.Iterations, out.WallMS+end.WallMS, out.CPUMS+end.CPUMS
 	}
@@ -305,24 +313,19 @@ func (y *batch) solveOne(ctx context.Context, path string, values map[string]pub
 		out.Starts = ends
 	}
 	if r.Status != acopf.Optimal {
-		out.Reason = r.Reason()
-		return out, nil
+		return nil
 	}
 	out.Objective = &r.Objective
 	if out.Published != nil && *out.Published != 0 {
 		gap := (r.Objective - *out.Published) / math.Abs(*out.Published)
 		out.Gap = &gap
 	}
-	v, err := verify(ctx, n, pr.Pd, pr.Qd, r)
-	switch {
-	case ctx.Err() != nil:
-		return nil, ctx.Err()
-	case err != nil:
+	if v, err := verify(ctx, n, pr.Pd, pr.Qd, r); err != nil {
 		out.Violated = err.Error()
-	default:
+	} else {
 		out.Violation, out.Violated, out.Difference = &v.excess, v.limit, &v.difference
 	}
-	return out, nil
+	return nil
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d) / 1e6 }

@@ -116,13 +116,13 @@ Exit code 1 says that no optimum was found.`,
 			}
 			pd, _ := n.Loads(scale)
 			out := newOptimalFlow(n, pd)
-			out.SetupMS = float64(time.Since(start)) / 1e6
+			out.SetupMS = milliseconds(time.Since(start))
 			start = time.Now()
 			r, m, err := s.Solve(cmd.Context(), pd)
 			if err != nil {
 				return err
 			}
-			out.WallMS = float64(time.Since(start)) / 1e6
+			out.WallMS = milliseconds(time.Since(start))
 			out.Status, out.Reason, out.Iterations = r.Status.String(), dcopf.Reason(r), r.Iterations
 			if r.Status == acopf.Optimal {
 				solved := out.fill(c, n, results.LinearPoint(n, s.DC(), r.Va, r.Pg), pd, make([]float64, n.Buses()), r, m, scale)

@@ -10,9 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
-
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/cli"
 	"github.com/gpc-engine/gpc/domain"
@@ -20,6 +17,8 @@ import (
 	"github.com/gpc-engine/gpc/grid/matpower"
 	"github.com/gpc-engine/gpc/grid/network"
 	"github.com/gpc-engine/gpc/grid/results"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // optimalFlow is the output of gpc opf: voltages in pu and degrees, powers in MW, MVAr and MVA, prices in $/MWh. The
@@ -253,11 +252,7 @@ Exit code 1 says that no optimum was found.`,
 
 // newOptimalFlow is the output without an optimum at active loads, pu.
 func newOptimalFlow(n *network.Network, pd []float64) *optimalFlow {
-	out := &optimalFlow{Case: n.Name, Bus: []results.OptimalBus{}, Dispatch: results.NoDispatch, J: []float64{}, Binding: []results.Binding{}}
-	for _, p := range pd {
-		out.LoadMW += p * n.BaseMVA
-	}
-	return out
+	return &optimalFlow{Case: n.Name, LoadMW: n.MW(pd), Bus: []results.OptimalBus{}, Dispatch: results.NoDispatch, J: []float64{}, Binding: []results.Binding{}}
 }
 
 // runOptimalFlow solves, and returns the solution in the file's units and as a case, which is nil without an
@@ -271,7 +266,7 @@ func runOptimalFlow(cmd *cobra.Command, c *matpower.Case, n *network.Network, op
 	var pr acopf.Problem
 	pr.Pd, pr.Qd = n.Loads(scale)
 	out := newOptimalFlow(n, pr.Pd)
-	out.SetupMS = float64(time.Since(start)) / 1e6
+	out.SetupMS = milliseconds(time.Since(start))
 	if !objective.FileCost() {
 		ideal, nadir, err := s.PayoffTable(cmd.Context(), pr)
 		var statusError acopf.StatusError
@@ -291,7 +286,7 @@ func runOptimalFlow(cmd *cobra.Command, c *matpower.Case, n *network.Network, op
 	if err != nil {
 		return nil, nil, err
 	}
-	out.WallMS = float64(time.Since(start)) / 1e6
+	out.WallMS = milliseconds(time.Since(start))
 	out.Status, out.Reason = r.Status.String(), r.Reason()
 	for _, end := range ends {
 		out.Iterations += end.Iterations
@@ -324,7 +319,8 @@ func runSoftFlow(ctx context.Context, c *matpower.Case, n *network.Network, opt 
 		return nil, nil, gpc.BadInput(err)
 	}
 	out := newOptimalFlow(n, pd)
-	out.Status, out.Reason, out.Iterations, out.WallMS = r.Status.String(), r.Reason(), r.Iterations, float64(time.Since(start))/1e6
+	out.Status, out.Reason = r.Status.String(), r.Reason()
+	out.Iterations, out.WallMS = r.Iterations, milliseconds(time.Since(start))
 	if r.Limits == nil {
 		if r.Status == acopf.Infeasible {
 			out.Reason = "no dispatch keeps the balances and the limits that are not soft"

@@ -28,8 +28,8 @@ import (
 // outageWords are what --outages takes, in pf and in opf.
 const outageWords = "branches, units, all, or a `FILE` of lines such as \"branch 7\" and \"unit 2\", rows of mpc.branch and mpc.gen from 1"
 
-// namedOutages are the outages of an argument: a word or a file.
-func namedOutages(n *network.Network, argument string) (list []secure.Outage, word bool, err error) {
+// namedOutages are the outages of an argument: a word or a file that is read.
+func namedOutages(n *network.Network, argument string, read func(*network.Network, string, io.Reader) ([]secure.Outage, error)) (list []secure.Outage, word bool, err error) {
 	if list, word = secure.Named(n, argument); word {
 		return list, true, nil
 	}
@@ -38,7 +38,7 @@ func namedOutages(n *network.Network, argument string) (list []secure.Outage, wo
 		return nil, false, cli.BadInputf("--outages: %w: want branches, units, all or a file of lines such as \"branch 7\" and \"unit 2\"", err)
 	}
 	defer f.Close()
-	if list, err = secure.ReadOutages(n, argument, f); err != nil {
+	if list, err = read(n, argument, f); err != nil {
 		err = cli.BadInputf("--outages: %w", err)
 	}
 	return list, false, err
@@ -118,16 +118,16 @@ Exit code 1 says that an outage breaks a limit, cuts off load or has no power fl
 			if err != nil {
 				return err
 			}
-			pr, opt, list, err := y.problem(n, a)
+			pr, opt, err := y.problem(n, a)
 			if err != nil {
 				return err
 			}
 			if y.scenarios != "" {
 				return y.sample(cmd.Context(), n, a, &files, func(next results.Loads) (*results.Scenarios, error) {
-					return results.AfterScenarios(cmd.Context(), n, pr, opt, list, next)
+					return results.AfterScenarios(cmd.Context(), n, pr, opt, next)
 				})
 			}
-			r, err := results.After(cmd.Context(), n, pr, opt, list)
+			r, err := results.After(cmd.Context(), n, pr, opt)
 			if errors.As(err, new(results.NoBaseError)) {
 				err = fmt.Errorf("%w%s", err, dispatchHint(n))
 			}
@@ -189,36 +189,32 @@ func dispatchHint(n *network.Network) string {
 }
 
 // problem is the power flow with its outages.
-func (y *outageFlags) problem(n *network.Network, a *cli.App) (pr results.FlowProblem, opt results.SecurityOptions, list []secure.Outage, err error) {
-	list, word := secure.Named(n, y.outages)
-	if !word {
-		f, err := os.Open(y.outages)
-		if err != nil {
-			return pr, opt, nil, cli.BadInputf("--outages: %w: want branches, units, all or a file of lines such as \"branch 7\" and \"branch 5, unit 2\"", err)
-		}
-		defer f.Close()
-		if list, opt.Groups, err = results.ReadOutages(n, y.outages, f); err != nil {
-			return pr, opt, nil, cli.BadInputf("--outages: %w", err)
-		}
+func (y *outageFlags) problem(n *network.Network, a *cli.App) (pr results.FlowProblem, opt results.SecurityOptions, err error) {
+	opt.List, _, err = namedOutages(n, y.outages, func(n *network.Network, name string, source io.Reader) (list []secure.Outage, err error) {
+		list, opt.Groups, err = results.ReadOutages(n, name, source)
+		return list, err
+	})
+	if err != nil {
+		return pr, opt, err
 	}
 	if opt.Participation, err = y.slack(n); err != nil {
-		return pr, opt, nil, err
+		return pr, opt, err
 	}
 	part, err := a.Shard(y.shard)
 	if err != nil {
-		return pr, opt, nil, err
+		return pr, opt, err
 	}
 	switch {
 	case y.record != "":
 		opt.Record = &results.Record{Folder: y.record, Build: version.Build(), Index: part.Index, Count: part.Count}
 	case part.Count > 0:
-		return pr, opt, nil, cli.BadInputf("--shard needs --record: the folder that the parts are joined in")
+		return pr, opt, cli.BadInputf("--shard needs --record: the folder that the parts are joined in")
 	}
 	pr.Options = y.opt
 	pr.Pd, pr.Qd = n.Loads(y.scale)
 	opt.Worst, opt.Emergency, opt.Band = y.worst, y.emergency, y.band
 	opt.ShareMissing, opt.Threads, opt.Progress = y.participation != "", a.Threads(), a.Progress("outages")
-	return pr, opt, list, nil
+	return pr, opt, nil
 }
 
 // sample prints and writes how often outages break limits over the scenarios of a table.
@@ -231,15 +227,15 @@ func (y *outageFlags) sample(ctx context.Context, n *network.Network, a *cli.App
 		return cli.BadInputf("--scenarios: %w", err)
 	}
 	defer source.Close()
-	r, err := solve(func(limit int) (pd, qd [][]float64, names []string, err error) {
-		steps, err := source.Next(limit)
-		if err != nil {
-			if !errors.Is(err, io.EOF) {
-				err = cli.BadInputf("--scenarios: %w", err)
-			}
-			return nil, nil, nil, err
+	r, err := solve(func(limit int) (results.Samples, error) {
+		switch steps, err := source.Next(limit); {
+		case err == nil:
+			return results.Samples{Pd: steps.Pd, Qd: steps.Qd, Names: steps.Time}, nil
+		case errors.Is(err, io.EOF):
+			return results.Samples{}, err
+		default:
+			return results.Samples{}, cli.BadInputf("--scenarios: %w", err)
 		}
-		return steps.Pd, steps.Qd, steps.Time, nil
 	})
 	if err != nil {
 		return err

@@ -140,11 +140,11 @@ func readControls(n *network.Network, controls string) ([]results.Control, error
 	case len(n.Controls) == 0:
 		err = fmt.Errorf("the file of %s has none: give a FILE of lines", n.Name)
 	}
-	if err != nil {
-		return nil, cli.BadInputf("--controls: %w", err)
+	var list []results.Control
+	if err == nil {
+		defer source.Close()
+		list, err = results.ReadControls(n, controls, source)
 	}
-	defer source.Close()
-	list, err := results.ReadControls(n, controls, source)
 	if err != nil {
 		return nil, cli.BadInputf("--controls: %w", err)
 	}

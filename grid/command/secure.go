@@ -101,7 +101,7 @@ step has none.`,
 // list reads --outages. Words leave out branches that cut off a part of the network, which no dispatch survives;
 // solver refuses them in a file.
 func (y *secureFlags) list(n *network.Network) ([]secure.Outage, error) {
-	list, word, err := namedOutages(n, y.outages)
+	list, word, err := namedOutages(n, y.outages, secure.ReadOutages)
 	if err != nil || !word {
 		return list, err
 	}
@@ -177,7 +177,7 @@ func (y *secureFlags) run(ctx context.Context, a *cli.App, c *matpower.Case, n *
 		return nil, nil, err
 	}
 	out := results.Secure(n, s, y.opt, pr, r)
-	out.WallMS, out.LeftOut = float64(time.Since(start))/1e6, results.Outages(n, y.leftOut)
+	out.WallMS, out.LeftOut = milliseconds(time.Since(start)), results.Outages(n, y.leftOut)
 	if r.Status != secure.Secure {
 		return out, nil, nil
 	}
@@ -231,10 +231,7 @@ func printChecks(w io.Writer, checks []results.Check) {
 		return
 	}
 	rows := [][]string{{"outage", "severity", "worst", "by", "unit", "limits broken"}}
-	for i, c := range checks {
-		if i == printedOutages {
-			break
-		}
+	for _, c := range checks[:min(len(checks), printedOutages)] {
 		severity, worst := "", shortReason(c.Reason)
 		excess, unit := "", ""
 		if c.Severity != nil {

@@ -237,7 +237,7 @@ func (s *Solver) iterate(ctx context.Context, pd []float64) (*acopf.Result, *aco
 	fixed := vector(n.Gens())
 	largest := 0.0
 	for g, v := range s.power {
-		p := middle(n.PMin[g], n.PMax[g])
+		p := network.Middle(n.PMin[g], n.PMax[g])
 		value, first, _ := n.Cost[g].At(p)
 		if v < 0 {
 			fixed[g] = p
@@ -274,9 +274,7 @@ func (s *Solver) iterate(ctx context.Context, pd []float64) (*acopf.Result, *aco
 			r.Status = acopf.Numerical
 			break
 		}
-		for k := range y.target {
-			y.target[k] = 0
-		}
+		clear(y.target)
 		s.direction(y)
 		primal, dual := y.lengths()
 		mu, affine := 0.0, 0.0
@@ -317,19 +315,6 @@ func (s *Solver) deliver(pg []float64) {
 	for _, d := range s.net.DCLines {
 		pg[d.To] = (d.Loss1-1)*pg[d.From] - d.Loss0
 	}
-}
-
-// middle is a start between two limits.
-func middle(lo, hi float64) float64 {
-	switch {
-	case math.IsInf(lo, -1) && math.IsInf(hi, 1):
-		return 0
-	case math.IsInf(lo, -1):
-		return min(hi, 0)
-	case math.IsInf(hi, 1):
-		return max(lo, 0)
-	}
-	return (lo + hi) / 2
 }
 
 func (l limit) value(x []float64) float64 {

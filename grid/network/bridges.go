@@ -1,40 +1,54 @@
 package network
 
-// Bridges says of every branch whether it alone connects its buses (R. E. Tarjan, Inf. Proc. Letters 2, 1974),
-// without recursion.
+import "slices"
+
+// Bridges says of every branch whether it alone connects its buses.
 func (n *Network) Bridges() []bool {
+	bridges := make([]bool, n.Branches())
+	for k, side := range n.BridgeSides() {
+		bridges[k] = side != nil
+	}
+	return bridges
+}
+
+// BridgeSides are, of every branch that alone connects its buses, those that it connects with their island's first reference. They
+// are nil of the others (R. E. Tarjan, Inf. Proc. Letters 2, 1974).
+func (n *Network) BridgeSides() [][]int {
 	adjacent := make([][]int32, n.Buses())
 	for k, from := range n.From {
 		adjacent[from] = append(adjacent[from], int32(k))
 		adjacent[n.To[k]] = append(adjacent[n.To[k]], int32(k))
 	}
-	bridges := make([]bool, n.Branches())
+	sides := make([][]int, n.Branches())
+	order := make([]int, 0, n.Buses()) // of the first visits
 	visited, low := make([]int, n.Buses()), make([]int, n.Buses())
-	next := 0
-	type visit struct{ bus, via, position int }
-	for root := range adjacent {
-		if visited[root] > 0 {
-			continue
+	type visit struct{ bus, branch, position int }
+	var stack []visit
+	enter := func(bus, branch int) {
+		order = append(order, bus)
+		visited[bus], low[bus] = len(order), len(order)
+		stack = append(stack, visit{bus, branch, 0})
+	}
+	for i := range len(n.References) + len(adjacent) {
+		root := i - len(n.References)
+		if root < 0 {
+			root = n.References[i]
 		}
-		next++
-		visited[root], low[root] = next, next
-		stack := []visit{{root, -1, 0}}
+		if visited[root] == 0 {
+			enter(root, -1)
+		}
 		for len(stack) > 0 {
 			v := &stack[len(stack)-1]
 			if v.position < len(adjacent[v.bus]) {
 				k := int(adjacent[v.bus][v.position])
 				v.position++
-				if k == v.via {
-					continue
-				}
-				remote := n.From[k] + n.To[k] - v.bus
-				if visited[remote] > 0 {
+				switch remote := n.From[k] + n.To[k] - v.bus; {
+				case k == v.branch:
+				case visited[remote] > 0:
 					low[v.bus] = min(low[v.bus], visited[remote])
-					continue
+				default:
+					enter(remote, k)
 				}
-				next++
-				visited[remote], low[remote] = next, next
-				stack = append(stack, visit{remote, k, 0})
 				continue
 			}
 			child := *v
@@ -42,9 +56,11 @@ func (n *Network) Bridges() []bool {
 			if len(stack) > 0 {
 				parent := stack[len(stack)-1].bus
 				low[parent] = min(low[parent], low[child.bus])
-				bridges[child.via] = low[child.bus] > visited[parent]
+				if low[child.bus] > visited[parent] {
+					sides[child.branch] = slices.Clip(order[visited[child.bus]-1:])
+				}
 			}
 		}
 	}
-	return bridges
+	return sides
 }

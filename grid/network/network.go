@@ -158,6 +158,14 @@ func (n *Network) Loads(factor float64) (pd, qd []float64) {
 	return floats.ScaleTo(make([]float64, n.Buses()), factor, n.Pd), floats.ScaleTo(make([]float64, n.Buses()), factor, n.Qd)
 }
 
+// MW is the sum of powers in pu.
+func (n *Network) MW(powers []float64) (sum float64) {
+	for _, p := range powers {
+		sum += p * n.BaseMVA
+	}
+	return sum
+}
+
 // WithReference is the network with one reference, and a fixed voltage at every other bus with units.
 func (n *Network) WithReference(bus int) *Network {
 	copied := *n
@@ -361,6 +369,14 @@ func New(c *matpower.Case) (*Network, error) {
 	return n, nil
 }
 
+// Middle is the middle of two limits; where one is infinite the number next to 0.
+func Middle(lo, hi float64) float64 {
+	if math.IsInf(lo, -1) || math.IsInf(hi, 1) {
+		return min(max(lo, 0), hi)
+	}
+	return (lo + hi) / 2
+}
+
 // angleLimits converts limits in degrees to rad. (0, 0) is no limit, and −360 or less, 360 or more, is none on that
 // side.
 func angleLimits(lo, hi float64) (float64, float64) {
@@ -417,7 +433,9 @@ func (n *Network) fill(factors []float64, y *Admittance) {
 // Adjusted is the network with other ratios and phase shifts (rad) of branches, and shunt susceptances (pu) of buses.
 func (n *Network) Adjusted(ratios, shifts, shunts map[int]float64) *Network {
 	m := *n
-	m.tap, m.cosφ, m.sinφ, m.Bs = slices.Clone(n.tap), slices.Clone(n.cosφ), slices.Clone(n.sinφ), slices.Clone(n.Bs)
+	for _, v := range []*[]float64{&m.tap, &m.cosφ, &m.sinφ, &m.Bs} {
+		*v = slices.Clone(*v)
+	}
 	for branch, v := range ratios {
 		m.tap[branch] = v
 	}

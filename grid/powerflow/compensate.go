@@ -71,17 +71,6 @@ func (o *Outages) compensate(branches []int, start *Attempt, out *Solution) bool
 	return o.iterate(true, out)
 }
 
-// startBase puts the solver's voltages at the base.
-func (o *Outages) startBase(out *Solution) {
-	s := o.s
-	copy(s.vm, o.base.Vm)
-	copy(s.va, o.base.Va)
-	copy(o.rows.v, o.v)
-	*out = Solution{Vm: out.Vm, Va: out.Va, Pg: out.Pg, Qg: out.Qg, AtLimit: out.AtLimit}
-	o.lengths = o.lengths[:0]
-	o.responses.reset()
-}
-
 // iterate takes steps until a power flow within enforced limits is found, which it reports. evaluated says that the mismatch
 // is of the whole network.
 func (o *Outages) iterate(evaluated bool, out *Solution) bool {

@@ -40,9 +40,8 @@ func (s *Solver) Solve(input Input, opt Options, out *Solution) error {
 			}
 		}
 	}
-	s.resize(out)
+	s.reset(out)
 	s.start(opt.Start)
-	*out = Solution{Vm: out.Vm, Va: out.Va, Pg: out.Pg, Qg: out.Qg, AtLimit: out.AtLimit}
 	out.Status = s.newton(opt, out)
 	for opt.EnforceQ && out.Status == Converged && s.enforce(out, reactiveSlack) {
 		out.Status = s.newton(opt, out)

@@ -37,8 +37,8 @@ type Outages struct {
 	steps               [][]float64
 	lengths             []float64 // squared, of these steps
 	responses           *responses
-	dead                []bool // buses of islands without a reference
-	bridges             []bool
+	dead                []bool              // buses of islands without a reference
+	sides               [][]int             // of bridges, without the reference
 	supplied            map[string]*Outages // of other references
 }
 
@@ -46,7 +46,7 @@ type Outages struct {
 type Outage struct {
 	Solution *Solution // owned by Outages until the next call
 	// Islanded lists the buses left without a reference. They are dead, and the solution is of the rest.
-	Islanded []int32
+	Islanded []int
 	// Compensated says that the base factors served, Lanes that it was solved next to others in the lanes of vectors.
 	Compensated, Lanes bool
 	// Balance says that no unit takes up the balance: the only one at a reference is out.
@@ -97,7 +97,7 @@ func (s *Solver) NewOutages(input Input, opt Options, base *Solution) (*Outages,
 		o.changes[i].lower, o.changes[i].upper = make([]half, s.lu.n), make([]half, s.lu.n)
 	}
 	o.supplied = map[string]*Outages{}
-	o.bridges = s.net.Bridges()
+	o.sides = s.net.BridgeSides()
 	return o, nil
 }
 
@@ -142,7 +142,7 @@ func (o *Outages) Options() Options { return o.opt }
 func (o *Outages) Products() int { return len(o.s.lu.target) }
 
 // Bridge says whether a branch's outage leaves an island.
-func (o *Outages) Bridge(branch int) bool { return o.bridges[branch] }
+func (o *Outages) Bridge(branch int) bool { return o.sides[branch] != nil }
 
 // Adopt writes a power flow of a branch outage that was found elsewhere: voltages and injections by bus, balanced to
 // a mismatch. It returns false, with out undefined, where that exceeds enforced reactive limits.
@@ -153,8 +153,8 @@ func (o *Outages) Adopt(vm, va, p, q []float64, mismatch float64, out *Solution)
 	copy(s.va, va)
 	copy(s.p, p)
 	copy(s.q, q)
-	s.resize(out)
-	*out = Solution{Vm: out.Vm, Va: out.Va, Pg: out.Pg, Qg: out.Qg, AtLimit: out.AtLimit, Mismatch: mismatch}
+	s.reset(out)
+	out.Mismatch = mismatch
 	if o.opt.EnforceQ && s.enforce(out, reactiveSlack) {
 		return false
 	}
@@ -190,8 +190,8 @@ func (o *Outages) Unit(unit int, out *Solution) (Outage, error) {
 	s, n := o.s, o.s.net
 	gens := s.gensAt[n.GenBus[unit]]
 	if n.Kind[n.GenBus[unit]] == network.Slack && int(gens[0]) == unit && (len(gens) == 1 || s.terminal[gens[1]]) {
-		s.resize(out)
-		*out = Solution{Status: Singular, Vm: out.Vm, Va: out.Va, Pg: out.Pg, Qg: out.Qg, AtLimit: out.AtLimit}
+		s.reset(out)
+		out.Status = Singular
 		return Outage{Solution: out, Balance: true}, nil
 	}
 	return o.Without(nil, []int{unit}, nil, out)
@@ -199,15 +199,19 @@ func (o *Outages) Unit(unit int, out *Solution) (Outage, error) {
 
 // Without is the power flow without branches and units, which leave each reference a unit. Buses that are cut off from all
 // references are dark.
-func (o *Outages) Without(branches, units []int, dark []int32, out *Solution) (Outage, error) {
+func (o *Outages) Without(branches, units []int, dark []int, out *Solution) (Outage, error) {
 	return o.outage(branches, units, dark, nil, out)
 }
 
-func (o *Outages) outage(branches, units []int, dark []int32, attempt *Attempt, out *Solution) (result Outage, err error) {
+func (o *Outages) outage(branches, units []int, dark []int, attempt *Attempt, out *Solution) (result Outage, err error) {
 	s := o.s
-	s.resize(out)
+	s.reset(out)
 	o.restoreBase()
-	o.startBase(out)
+	copy(s.vm, o.base.Vm)
+	copy(s.va, o.base.Va)
+	copy(o.rows.v, o.v)
+	o.lengths = o.lengths[:0]
+	o.responses.reset()
 	defer o.open(branches)()
 	input, compatible, restore := o.takeOut(units)
 	defer restore()
@@ -374,7 +378,7 @@ func (o *Outages) Supplied(former, further []int) (*Outages, error) {
 }
 
 // markIsland marks the buses of an island, whose balances later solves ignore.
-func (o *Outages) markIsland(islanded []int32) {
+func (o *Outages) markIsland(islanded []int) {
 	for _, b := range islanded {
 		o.dead[b] = true
 	}
@@ -384,7 +388,7 @@ func (o *Outages) markIsland(islanded []int32) {
 }
 
 // clearIsland clears these marks and the island's part of the solution.
-func (o *Outages) clearIsland(islanded []int32, out *Solution) {
+func (o *Outages) clearIsland(islanded []int, out *Solution) {
 	o.s.dead = nil
 	for _, b := range islanded {
 		o.dead[b] = false
@@ -395,20 +399,10 @@ func (o *Outages) clearIsland(islanded []int32, out *Solution) {
 	}
 }
 
-// cutOff lists the buses that a branch's outage leaves without a reference.
-func (o *Outages) cutOff(branch int) (list []int32) {
-	if !o.bridges[branch] {
+// cutOff are the buses that a branch's outage leaves without a reference.
+func (o *Outages) cutOff(branch int) []int {
+	if slices.ContainsFunc(o.sides[branch], func(b int) bool { return o.s.net.Kind[b] == network.Slack }) {
 		return nil
 	}
-	n := o.s.net
-	island, hasReference := n.Islands(branch), make([]bool, n.Buses())
-	for _, r := range n.References {
-		hasReference[island[r]] = true
-	}
-	for b, part := range island {
-		if !hasReference[part] {
-			list = append(list, int32(b))
-		}
-	}
-	return list
+	return o.sides[branch]
 }

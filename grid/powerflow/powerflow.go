@@ -359,12 +359,13 @@ func (s *Solver) NewSolution() *Solution {
 	}
 }
 
-// resize replaces a solution of the wrong size by a new one.
-func (s *Solver) resize(out *Solution) {
+// reset leaves the slices of a solution, or allocates them where they have another size.
+func (s *Solver) reset(out *Solution) {
 	buses, units := s.net.Buses(), s.net.Gens()
 	if len(out.Vm) != buses || len(out.Va) != buses || len(out.AtLimit) != buses || len(out.Pg) != units || len(out.Qg) != units {
 		*out = *s.NewSolution()
 	}
+	*out = Solution{Vm: out.Vm, Va: out.Va, Pg: out.Pg, Qg: out.Qg, AtLimit: out.AtLimit}
 }
 
 // BranchFlows writes the flows of a solution with the solver's present admittances.

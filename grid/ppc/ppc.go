@@ -146,19 +146,11 @@ func (g *Grid) OptimalFlow(ctx context.Context, fromArrays bool, opt acopf.Optio
 	return out, nil
 }
 
-// middles are the middles of limits; one or both limits may be infinite.
+// middles are the middles of limits.
 func middles(lo, hi []float64) []float64 {
 	out := make([]float64, len(lo))
 	for i := range out {
-		switch l, h := lo[i], hi[i]; {
-		case math.IsInf(l, -1) && math.IsInf(h, 1):
-		case math.IsInf(l, -1):
-			out[i] = min(0, h)
-		case math.IsInf(h, 1):
-			out[i] = max(0, l)
-		default:
-			out[i] = (l + h) / 2
-		}
+		out[i] = network.Middle(lo[i], hi[i])
 	}
 	return out
 }

@@ -29,11 +29,11 @@ type Control struct {
 	Value  float64 `json:"value"`   // what is kept, at the solution
 	Keeps  bool    `json:"keeps"`   // whether it is in the band
 
-	setting acopf.Range // without its ends
-	unit    float64     // of the setting, in that of the range
-	kept    float64     // unit of what is kept, of a pu
-	bus     int
-	banded  bool
+	setting  acopf.Range // without its ends
+	unit     float64     // of the setting, in that of the range
+	keptUnit float64     // of what is kept, of a pu
+	bus      int
+	banded   bool
 }
 
 // ReadControls reads lines such as "tap 8 bus 9 1.03 1.05 0.9 1.1 16". They are a transformer's row, the bus of a voltage with
@@ -51,7 +51,7 @@ func ReadControls(n *network.Network, name string, source io.Reader) (list []Con
 	}
 	return list, secure.EachLine(name, source, func(line string) error {
 		words := strings.Fields(line)
-		c := Control{bus: -1, unit: 1, kept: 1}
+		c := Control{bus: -1, unit: 1, keptUnit: 1}
 		form := fmt.Errorf("%.60q: want tap ROW bus NUMBER LOW HIGH MIN MAX [STEPS], shunt NUMBER bus … or shift ROW flow LOW HIGH MIN MAX [STEPS], in an optimal power flow without bus or flow and band", line)
 		if len(words) < 4 || words[2] == "flow" && words[0] != "shift" || words[2] == "bus" && words[0] == "shift" {
 			return form
@@ -63,7 +63,7 @@ func ReadControls(n *network.Network, name string, source io.Reader) (list []Con
 				c.Branch = n.BranchRow[k.Index] + 1
 			}
 			if c.Kind == "shift" {
-				k.Kind, c.unit, c.kept = acopf.Shift, math.Pi/180, n.BaseMVA
+				k.Kind, c.unit, c.keptUnit = acopf.Shift, math.Pi/180, n.BaseMVA
 			}
 		case "shunt":
 			if k.Index, err = row(words[1], n.BusID, 0, "bus"); err == nil {
@@ -126,14 +126,16 @@ func Regulate(n *network.Network, pr FlowProblem, controls []Control) (*PowerFlo
 			return nil, Point{}, fmt.Errorf("control %d, %s: a power flow needs a band that it keeps", i+1, c.Kind)
 		}
 	}
-	apply := func(m *network.Network, c *Control, setting float64) *network.Network {
-		return acopf.Settled(m, []acopf.Range{c.setting}, []float64{setting * c.unit})
-	}
 	span := func(c *Control) float64 { // of the setting, up to what moves a network much
 		return min(c.Max-c.Min, map[string]float64{"tap": 1, "shift": 90, "shunt": n.BaseMVA}[c.Kind])
 	}
-	m, slope := n, make([]float64, len(controls))
-	solve := func(m *network.Network) (*PowerFlow, Point, error) {
+	slope, ranges := make([]float64, len(controls)), Ranges(controls)
+	solve := func() (*PowerFlow, Point, error) {
+		settings := make([]float64, len(controls))
+		for i, c := range controls {
+			settings[i] = c.Set * c.unit
+		}
+		m := acopf.Settled(n, ranges, settings)
 		flow, sol, err := Flow(m, pr)
 		if err != nil {
 			return nil, Point{}, err
@@ -147,76 +149,63 @@ func Regulate(n *network.Network, pr FlowProblem, controls []Control) (*PowerFlo
 	for i := range controls {
 		c := &controls[i]
 		c.Set = min(max(c.setting.Setting(n)/c.unit, c.Min), c.Max)
-		m = apply(m, c, c.Set)
 	}
-	flow, p, err := solve(m)
+	flow, p, err := solve()
 	if err != nil || !flow.Converged {
 		return flow, p, err
 	}
 	for i := range controls { // the slope of each at the start
 		c := &controls[i]
-		delta := span(c) / 100
-		if c.Set+delta > c.Max {
+		set, delta := c.Set, span(c)/100
+		if set+delta > c.Max {
 			delta = -delta
 		}
-		other, q, err := solve(apply(m, c, c.Set+delta))
-		if err != nil {
+		c.Set = set + delta
+		other, q, err := solve()
+		if c.Set = set; err != nil {
 			return flow, p, err
 		}
 		if other.Converged && delta != 0 {
 			slope[i] = (c.value(q) - c.value(p)) / delta
 		}
 	}
-	settle := func() error {
-		for range maxControlRounds {
-			change, next := false, m
-			values, settings := make([]float64, len(controls)), make([]float64, len(controls))
-			for i := range controls {
-				c := &controls[i]
-				values[i], settings[i] = c.value(p), c.Set
-				e := c.excess(values[i])
-				if math.Abs(e) <= controlTolerance*c.kept || math.Abs(slope[i])*span(c) <= controlTolerance*c.kept {
-					continue
-				}
-				if set := min(max(c.Set-e/slope[i], c.Min), c.Max); math.Abs(set-c.Set) > 1e-9*span(c) {
-					c.Set, change = set, true
-					next = apply(next, c, set)
-				}
+	for range maxControlRounds {
+		change, earlier := false, slices.Clone(controls)
+		for i := range controls {
+			c := &controls[i]
+			e := c.excess(c.value(p))
+			if math.Abs(e) <= controlTolerance*c.keptUnit || math.Abs(slope[i])*span(c) <= controlTolerance*c.keptUnit {
+				continue
 			}
-			if !change {
-				return nil
+			if set := min(max(c.Set-e/slope[i], c.Min), c.Max); math.Abs(set-c.Set) > 1e-9*span(c) {
+				c.Set, change = set, true
 			}
-			after, q, err := solve(next)
-			if err != nil {
-				return err
-			}
-			if m, flow, p = next, after, q; !flow.Converged {
-				return nil
-			}
-			for i := range controls {
-				c := &controls[i]
-				if d := c.Set - settings[i]; math.Abs(d) > 1e-6*span(c) {
-					if s := (c.value(p) - values[i]) / d; s*slope[i] > 0 && math.Abs(s) > 0.1*math.Abs(slope[i]) {
-						slope[i] = s
-					}
+		}
+		if !change {
+			break
+		}
+		last := p
+		if flow, p, err = solve(); err != nil {
+			return flow, p, err
+		}
+		if !flow.Converged {
+			break
+		}
+		for i := range controls {
+			c := &controls[i]
+			if d := c.Set - earlier[i].Set; math.Abs(d) > 1e-6*span(c) {
+				if s := (c.value(p) - c.value(last)) / d; s*slope[i] > 0 && math.Abs(s) > 0.1*math.Abs(slope[i]) {
+					slope[i] = s
 				}
 			}
 		}
-		return nil
 	}
-	if err := settle(); err != nil {
-		return flow, p, err
-	}
-	rounded := m
-	for i := range controls {
-		c := &controls[i]
-		if c.Steps > 0 && flow.Converged {
-			c.Set = c.rounded(c.Set)
-			rounded = apply(rounded, c, c.Set)
+	discrete := slices.ContainsFunc(controls, func(c Control) bool { return c.Steps > 0 })
+	if discrete && flow.Converged {
+		for i := range controls {
+			controls[i].Set = controls[i].rounded(controls[i].Set)
 		}
-	}
-	if rounded != m && flow.Converged {
-		if flow, p, err = solve(rounded); err != nil {
+		if flow, p, err = solve(); err != nil {
 			return flow, p, err
 		}
 	}
@@ -231,7 +220,7 @@ func (c *Control) value(p Point) float64 {
 	case !c.banded:
 		return 0
 	case c.Kind == "shift":
-		return p.Flows.Pf[c.setting.Index] * c.kept
+		return p.Flows.Pf[c.setting.Index] * c.keptUnit
 	}
 	return p.Vm[c.bus]
 }
@@ -256,7 +245,7 @@ func measure(controls []Control, p Point) {
 	for i := range controls {
 		c := &controls[i]
 		c.Value = c.value(p)
-		c.Keeps = math.Abs(c.excess(c.Value)) <= 10*controlTolerance*c.kept
+		c.Keeps = math.Abs(c.excess(c.Value)) <= 10*controlTolerance*c.keptUnit
 	}
 }
 

@@ -144,13 +144,13 @@ func (y *securityRun) group(i int, v *worker) error {
 		return err
 	}
 	r := &y.out.Outages[i]
-	*r = AfterOutage{Outage: y.outage(i), Islanded: []int{}, References: []int{}, Violations: []Broken{}}
+	*r = newAfterOutage(y.outage(i))
 	flow, err := y.supplied(v, g, v.sol)
 	if err != nil {
 		r.Reason = err.Error()
 	}
 	r.References = flow.references
-	y.write(i, v, g, flow.Outage, flow.dark)
+	y.write(i, v, g, flow.Outage)
 	return nil
 }
 
@@ -164,12 +164,10 @@ func (y *securityRun) withLines(g Group, dark []int) Group {
 	return g
 }
 
-var errNoUnit = errors.New("nothing takes up the balance: no unit is left")
-
-// suppliedFlow is an outage with the numbers in the file of buses that become references, and the buses that are cut off.
+// suppliedFlow is an outage with the numbers in the file of buses that become references.
 type suppliedFlow struct {
 	powerflow.Outage
-	references, dark []int
+	references []int
 }
 
 // supplied solves the power flow without a group. A part that is left without a reference gets its bus with the most P_max, or
@@ -180,15 +178,14 @@ func (y *securityRun) supplied(v *worker, g Group, sol *powerflow.Solution) (flo
 	branches, units := g.opened(n)
 	island, terminals := n.Islands(branches...), n.Terminals()
 	power, reference := make([]float64, n.Buses()), slices.Repeat([]int{-1}, n.Buses()) // of each part
-	remaining := func(visit func(b int, pmax float64)) {
-		for unit, b := range n.GenBus {
-			if !terminals[unit] && !slices.Contains(units, unit) {
-				visit(b, n.PMax[unit])
-			}
+	var remaining []int                                                                 // units
+	hasUnit := make([]bool, n.Buses())
+	for unit, b := range n.GenBus {
+		if !terminals[unit] && !slices.Contains(units, unit) {
+			remaining = append(remaining, unit)
+			power[b], hasUnit[b] = power[b]+n.PMax[unit], true
 		}
 	}
-	hasUnit := make([]bool, n.Buses())
-	remaining(func(b int, pmax float64) { power[b], hasUnit[b] = power[b]+pmax, true })
 	var former, further []int
 	for _, b := range n.References {
 		if hasUnit[b] {
@@ -197,26 +194,26 @@ func (y *securityRun) supplied(v *worker, g Group, sol *powerflow.Solution) (flo
 			former = append(former, b)
 		}
 	}
-	remaining(func(b int, _ float64) {
+	for _, unit := range remaining {
+		b := n.GenBus[unit]
 		if r := reference[island[b]]; r < 0 || n.Kind[r] != network.Slack && power[b] > power[r] {
 			reference[island[b]] = b
 		}
-	})
-	var cut []int32
+	}
 	for b, part := range island {
 		switch r := reference[part]; {
 		case r < 0:
-			flow.dark, cut = append(flow.dark, b), append(cut, int32(b))
+			flow.Islanded = append(flow.Islanded, b)
 		case r == b && n.Kind[b] != network.Slack:
 			further, flow.references = append(further, b), append(flow.references, n.BusID[b])
 		}
 	}
 	flow.Solution = sol
 	*sol = powerflow.Solution{Status: powerflow.Singular, Vm: sol.Vm, Va: sol.Va, Pg: sol.Pg, Qg: sol.Qg, AtLimit: sol.AtLimit}
-	if len(flow.dark) == n.Buses() {
-		return flow, errNoUnit
+	if len(flow.Islanded) == n.Buses() {
+		return flow, errors.New("nothing takes up the balance: no unit is left")
 	}
-	g = y.withLines(g, flow.dark)
+	g = y.withLines(g, flow.Islanded)
 	_, units = g.opened(n)
 	o := v.scalar
 	if len(former)+len(further) > 0 {
@@ -224,6 +221,6 @@ func (y *securityRun) supplied(v *worker, g Group, sol *powerflow.Solution) (flo
 			return flow, err
 		}
 	}
-	flow.Outage, err = o.Without(branches, units, cut, sol)
+	flow.Outage, err = o.Without(branches, units, flow.Islanded, sol)
 	return flow, err
 }

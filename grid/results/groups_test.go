@@ -18,7 +18,7 @@ func groupsOf(t *testing.T, c *matpower.Case, lines string) map[string]*results.
 	n := networktest.Of(t, c)
 	list, groups, err := results.ReadOutages(n, "lines", strings.NewReader(lines))
 	require.OK(t, err)
-	all, err := results.After(context.Background(), n, results.FlowProblem{}, results.SecurityOptions{Groups: groups, Threads: 1}, list)
+	all, err := results.After(context.Background(), n, results.FlowProblem{}, results.SecurityOptions{List: list, Groups: groups, Threads: 1})
 	require.OK(t, err)
 	out := map[string]*results.AfterOutage{}
 	for i := range all.Outages {
@@ -100,7 +100,7 @@ func TestADCLineGoesWithItsEnd(t *testing.T) {
 		n := require.Get(network.New(c))(t)
 		list, groups, err := results.ReadOutages(n, "list", strings.NewReader(lines))
 		require.OK(t, err)
-		y := require.Get(results.After(t.Context(), n, results.FlowProblem{}, results.SecurityOptions{Groups: groups}, list))(t)
+		y := require.Get(results.After(t.Context(), n, results.FlowProblem{}, results.SecurityOptions{List: list, Groups: groups}))(t)
 		if list := y.Elements; len(list) == 0 || list[0].Outage != y.Outages[0].Outage {
 			t.Errorf("%s: %d elements", lines, len(list))
 		}

@@ -40,12 +40,9 @@ func Least(ctx context.Context, n *network.Network, pd, qd []float64, opt acopf.
 		return out, nil
 	}
 	out.Limits = Relaxed(acopf.Settled(n, opt.Ranges, r.Settings), r)
-	shortfall := 0.0
+	shortfall := n.MW(r.PMax)
 	for _, x := range r.MissingP {
 		shortfall += max(x, 0) * n.BaseMVA
-	}
-	for _, x := range r.PMax {
-		shortfall += x * n.BaseMVA
 	}
 	out.Cost, out.Shortfall = &r.Cost, &shortfall
 	return out, nil
@@ -54,6 +51,8 @@ func Least(ctx context.Context, n *network.Network, pd, qd []float64, opt acopf.
 // Relaxed lists the limits that give in a relaxation.
 func Relaxed(n *network.Network, r *acopf.Relaxation) []Broken {
 	p, out := NewPoint(n, r.Vm, r.Va, r.Pg, r.Qg), []Broken{}
+	kinds := p.kinds()
+	kinds[6].limit = p.HeavierEnd
 	add := func(amounts []float64, unit float64, limit func(int) Limit) {
 		for i, x := range amounts {
 			if x != 0 {
@@ -68,15 +67,10 @@ func Relaxed(n *network.Network, r *acopf.Relaxation) []Broken {
 	}
 	add(r.MissingP, n.BaseMVA, balance("p_balance", "MW", r.MissingP))
 	add(r.MissingQ, n.BaseMVA, balance("q_balance", "MVAr", r.MissingQ))
-	add(r.PMax, n.BaseMVA, p.Gen("pmax", "MW", p.Pg, n.PMax))
-	add(r.PMin, n.BaseMVA, p.Gen("pmin", "MW", p.Pg, n.PMin))
-	add(r.QMax, n.BaseMVA, p.Gen("qmax", "MVAr", p.Qg, n.QMax))
-	add(r.QMin, n.BaseMVA, p.Gen("qmin", "MVAr", p.Qg, n.QMin))
-	add(r.Flow, n.BaseMVA, p.HeavierEnd)
-	add(r.VMax, 1, p.Bus("vmax", n.VMax))
-	add(r.VMin, 1, p.Bus("vmin", n.VMin))
-	add(r.AngMax, Degrees(1), p.Angle("angmax", n.AngMax))
-	add(r.AngMin, Degrees(1), p.Angle("angmin", n.AngMin))
+	for i, k := range []int{3, 2, 5, 4, 6, 1, 0, 9, 8} {
+		amounts := [][]float64{r.PMax, r.PMin, r.QMax, r.QMin, r.Flow, r.VMax, r.VMin, r.AngMax, r.AngMin}[i]
+		add(amounts, kinds[k].unit, kinds[k].limit)
+	}
 	return out
 }
 

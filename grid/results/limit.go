@@ -115,41 +115,50 @@ func (p Point) Angle(kind string, bounds []float64) func(int) Limit {
 // Degrees converts rad to degrees.
 func Degrees(rad float64) float64 { return rad * 180 / math.Pi }
 
+// limitKind are the limits of a kind.
+type limitKind struct {
+	sign  float64 // of the value minus the bound where one is broken
+	unit  float64 // a pu or rad in the file's
+	count int
+	limit func(int) Limit
+}
+
+// kinds are all limits of a point, in the order of acopf.LimitMultipliers.
+func (p Point) kinds() [10]limitKind {
+	n, base, degree := p.net, p.net.BaseMVA, Degrees(1)
+	nb, ng, nl := n.Buses(), n.Gens(), n.Branches()
+	return [10]limitKind{
+		{-1, 1, nb, p.Bus("vmin", n.VMin)}, {1, 1, nb, p.Bus("vmax", n.VMax)},
+		{-1, base, ng, p.Gen("pmin", "MW", p.Pg, n.PMin)}, {1, base, ng, p.Gen("pmax", "MW", p.Pg, n.PMax)},
+		{-1, base, ng, p.Gen("qmin", "MVAr", p.Qg, n.QMin)}, {1, base, ng, p.Gen("qmax", "MVAr", p.Qg, n.QMax)},
+		{1, base, nl, p.Flow("from")}, {1, base, nl, p.Flow("to")},
+		{-1, degree, nl, p.Angle("angmin", n.AngMin)}, {1, degree, nl, p.Angle("angmax", n.AngMax)},
+	}
+}
+
 // Binding lists the limits that bind, and sets the multipliers of the others to zero: an interior point leaves a
 // small one at every limit. A limit binds where its multiplier, relative to the largest of all with the prices of
 // buses, exceeds its slack in pu. The product of both is far below either.
 func (p Point) Binding(r *acopf.Result, m *acopf.LimitMultipliers) []Binding {
-	n := p.net
-	largest := 0.0
-	for _, v := range [][]float64{r.LambdaP, r.LambdaQ, m.VMin, m.VMax, m.PMin, m.PMax, m.QMin, m.QMax, m.SFrom, m.STo, m.AngMin, m.AngMax} {
+	largest, lists := 0.0, [][]float64{m.VMin, m.VMax, m.PMin, m.PMax, m.QMin, m.QMax, m.SFrom, m.STo, m.AngMin, m.AngMax}
+	for _, v := range append(lists, r.LambdaP, r.LambdaQ) {
 		for _, x := range v {
 			largest = max(largest, math.Abs(x))
 		}
 	}
 	out := []Binding{}
-	keep := func(mu []float64, unit float64, limit func(int) Limit) {
-		for i, x := range mu {
+	for k, kind := range p.kinds() {
+		for i, x := range lists[k] {
 			if x == 0 {
 				continue
 			}
-			l := limit(i)
-			if math.Abs(l.Value-l.Bound)/unit*largest >= x {
-				mu[i] = 0
-				continue
+			if l := kind.limit(i); math.Abs(l.Value-l.Bound)/kind.unit*largest >= x {
+				lists[k][i] = 0
+			} else {
+				out = append(out, Binding{l, x / kind.unit})
 			}
-			out = append(out, Binding{l, x / unit})
 		}
 	}
-	keep(m.VMin, 1, p.Bus("vmin", n.VMin))
-	keep(m.VMax, 1, p.Bus("vmax", n.VMax))
-	keep(m.PMin, n.BaseMVA, p.Gen("pmin", "MW", p.Pg, n.PMin))
-	keep(m.PMax, n.BaseMVA, p.Gen("pmax", "MW", p.Pg, n.PMax))
-	keep(m.QMin, n.BaseMVA, p.Gen("qmin", "MVAr", p.Qg, n.QMin))
-	keep(m.QMax, n.BaseMVA, p.Gen("qmax", "MVAr", p.Qg, n.QMax))
-	keep(m.SFrom, n.BaseMVA, p.Flow("from"))
-	keep(m.STo, n.BaseMVA, p.Flow("to"))
-	keep(m.AngMin, Degrees(1), p.Angle("angmin", n.AngMin))
-	keep(m.AngMax, Degrees(1), p.Angle("angmax", n.AngMax))
 	slices.SortStableFunc(out, func(a, b Binding) int { return cmp.Compare(b.Multiplier, a.Multiplier) })
 	return out
 }
@@ -157,25 +166,32 @@ func (p Point) Binding(r *acopf.Result, m *acopf.LimitMultipliers) []Binding {
 // Broken lists the limits of voltages, ratings and units that a power flow violates, the worst of each kind first. A
 // power flow enforces none of them by itself.
 func (p Point) Broken() []Broken {
-	n, out := p.net, []Broken{}
-	keep := func(unit float64, count int, sign float64, limit func(int) Limit) {
+	out, kinds := []Broken{}, p.kinds()
+	kinds[6].limit = p.HeavierEnd
+	for _, k := range []int{0, 1, 6, 2, 3, 4, 5} {
 		first := len(out)
-		for i := range count {
-			l := limit(i)
-			if excess := sign * (l.Value - l.Bound); excess > minViolation*unit {
+		for i := range kinds[k].count {
+			l := kinds[k].limit(i)
+			if excess := kinds[k].sign * (l.Value - l.Bound); excess > minViolation*kinds[k].unit {
 				out = append(out, Broken{l, excess})
 			}
 		}
 		slices.SortStableFunc(out[first:], func(a, b Broken) int { return cmp.Compare(b.Excess, a.Excess) })
 	}
-	keep(1, n.Buses(), -1, p.Bus("vmin", n.VMin))
-	keep(1, n.Buses(), 1, p.Bus("vmax", n.VMax))
-	keep(n.BaseMVA, n.Branches(), 1, p.HeavierEnd)
-	keep(n.BaseMVA, n.Gens(), -1, p.Gen("pmin", "MW", p.Pg, n.PMin))
-	keep(n.BaseMVA, n.Gens(), 1, p.Gen("pmax", "MW", p.Pg, n.PMax))
-	keep(n.BaseMVA, n.Gens(), -1, p.Gen("qmin", "MVAr", p.Qg, n.QMin))
-	keep(n.BaseMVA, n.Gens(), 1, p.Gen("qmax", "MVAr", p.Qg, n.QMax))
 	return out
+}
+
+// Worst is the largest violation of a limit, pu or rad, and its name and place; 0 and "" without any.
+func (p Point) Worst() (excess float64, limit string) {
+	for _, kind := range p.kinds() {
+		for i := range kind.count {
+			l := kind.limit(i)
+			if d := kind.sign * (l.Value - l.Bound) / kind.unit; d > excess {
+				excess, limit = d, l.Kind+" at "+l.Where()
+			}
+		}
+	}
+	return excess, limit
 }
 
 // HeavierEnd is a branch's rating at the end with the larger flow.

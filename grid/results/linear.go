@@ -43,10 +43,7 @@ func LinearFlow(n *network.Network, pd, pg []float64) (*PowerFlow, Point, error)
 			return nil, Point{}, fmt.Errorf("network %s, bus %d: no finite power takes up the balance", n.Name, n.BusID[r])
 		}
 	}
-	r := &PowerFlow{Case: n.Name, Converged: true, Status: "converged", Reason: "a linear power flow", Bus: []FlowBus{}, WallMS: float64(time.Since(start)) / 1e6}
-	for _, v := range pd {
-		r.LoadMW += v * n.BaseMVA
-	}
+	r := &PowerFlow{Case: n.Name, Converged: true, Status: "converged", Reason: "a linear power flow", LoadMW: n.MW(pd), Bus: []FlowBus{}, WallMS: float64(time.Since(start)) / 1e6}
 	p := LinearPoint(n, dc, va, pg)
 	r.fill(n, p, pd, make([]float64, n.Buses()), make([]int8, n.Buses()))
 	r.Violations = slices.DeleteFunc(r.Violations, func(l Broken) bool { return l.Unit == "pu" || l.Unit == "MVAr" })

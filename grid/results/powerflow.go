@@ -79,11 +79,8 @@ func Flow(n *network.Network, pr FlowProblem) (*PowerFlow, *powerflow.Solution, 
 	}
 	r := &PowerFlow{
 		Case: n.Name, Converged: sol.Converged(), Status: sol.Status.String(), Reason: s.Reason(sol), Iterations: sol.Iterations,
-		Mismatch: sol.Mismatch, WallMS: float64(time.Since(start)) / 1e6, Switches: sol.Switches,
+		Mismatch: sol.Mismatch, LoadMW: n.MW(input.Pd), WallMS: float64(time.Since(start)) / 1e6, Switches: sol.Switches,
 		Bus: []FlowBus{}, Dispatch: NoDispatch, Violations: []Broken{},
-	}
-	for _, p := range input.Pd {
-		r.LoadMW += p * n.BaseMVA
 	}
 	if !r.Converged {
 		return r, sol, nil

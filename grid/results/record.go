@@ -1,7 +1,6 @@
 package results
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
@@ -113,14 +112,14 @@ func (y *securityRun) parts(ctx context.Context, w *securityWatch) error {
 // solvePart solves the outages of a part. progress hears of all but the last, which counts when it is kept.
 func (y *securityRun) solvePart(ctx context.Context, first int, progress func(count int)) (*recordedPart, error) {
 	end, listed := min(first+outagesPerPart, len(y.list)+len(y.groups)), len(y.list)
-	run := &securityRun{n: y.n, s: y.s, input: y.input, limits: y.limits, base: y.base, threshold: y.threshold, opt: y.opt, out: &Security{}, workers: y.workers,
+	run := &securityRun{n: y.n, s: y.s, input: y.input, base: y.base, threshold: y.threshold, opt: y.opt, out: &Security{}, workers: y.workers,
 		list: y.list[min(first, listed):min(end, listed)], groups: y.groups[max(first-listed, 0):max(end-listed, 0)], first: max(first-listed, 0)}
 	run.progress = func(n int) {
 		if n < end-first {
 			progress(n)
 		}
 	}
-	w := newSecurityWatch(y.n, y.limits, y.base)
+	w := newSecurityWatch(y.n, y.base)
 	if err := run.solveAll(ctx, w); err != nil {
 		return nil, err
 	}
@@ -128,13 +127,11 @@ func (y *securityRun) solvePart(ctx context.Context, first int, progress func(co
 	for i, k := range w.outage {
 		number[i] = int32(k)
 	}
-	var excess bytes.Buffer
-	for _, v := range []any{w.extreme, number} {
-		if err := binary.Write(&excess, binary.LittleEndian, v); err != nil {
-			return nil, err
-		}
+	excess, err := binary.Append(nil, binary.LittleEndian, w.extreme)
+	if err == nil {
+		excess, err = binary.Append(excess, binary.LittleEndian, number)
 	}
-	return &recordedPart{SolvedBy: run.out.SolvedBy, Outages: run.out.Outages, Excess: excess.Bytes()}, nil
+	return &recordedPart{SolvedBy: run.out.SolvedBy, Outages: run.out.Outages, Excess: excess}, err
 }
 
 // key is the hash of what the outages' results depend on. The name of the network and its costs are not.
@@ -143,7 +140,7 @@ func (y *securityRun) key() (string, error) {
 	opt.Context, opt.Slack = nil, nil
 	n.Name, n.Cost, n.ReactiveCost = "", nil, nil
 	network, err := finite.Marshal(&n)
-	fmt.Fprintf(h, "%s %v %v %v %v %v %v %s", y.opt.Record.Build, opt, y.opt.ShareMissing, y.opt.Participation, y.list, y.groups, y.limits, network)
+	fmt.Fprintf(h, "%s %v %v %v %v %v %s", y.opt.Record.Build, opt, y.opt.ShareMissing, y.opt.Participation, y.list, y.groups, network)
 	for _, v := range [][]float64{y.base.Vm, y.base.Va, y.base.Pg, y.base.Qg, y.input.Pd, y.input.Qd} {
 		fmt.Fprintf(h, "%x ", v)
 	}

@@ -43,14 +43,14 @@ func TestARecordIsTheWhole(t *testing.T) {
 	}
 	_, groups, err := ReadOutages(n, "pairs", strings.NewReader(lines.String()))
 	require.OK(t, err)
-	opt := SecurityOptions{Emergency: 1.2, Threads: 2, Groups: groups}
+	opt := SecurityOptions{Emergency: 1.2, Threads: 2, List: list, Groups: groups}
 	flow := FlowProblem{Options: powerflow.Options{EnforceQ: true}}
-	all := require.Get(After(t.Context(), n, flow, opt, list))(t)
+	all := require.Get(After(t.Context(), n, flow, opt))(t)
 	opt.Worst = 300 // which are those of the whole list, with its counts
 	after := func(ctx context.Context, r *Record, progress func(done, total int)) (string, error) {
 		opt := opt
 		opt.Record, opt.Progress = r, progress
-		got, err := After(ctx, n, flow, opt, list)
+		got, err := After(ctx, n, flow, opt)
 		if err != nil {
 			return "", err
 		}
@@ -107,7 +107,7 @@ func TestARecordIsTheWhole(t *testing.T) {
 		refused(of, &Record{Folder: folder})
 	}
 	n = original
-	list = list[1:]
+	opt.List = list[1:]
 	refused("list", &Record{Folder: folder})
 }
 

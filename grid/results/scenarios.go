@@ -74,19 +74,25 @@ func (r *Risk) estimate(n int) {
 	}
 }
 
-// Loads reads up to a number of further scenarios: loads by bus, pu, and names. It returns io.EOF after the last.
-type Loads func(limit int) (pd, qd [][]float64, names []string, err error)
+// Samples are the loads of scenarios by bus, pu, and their names; "" is the number.
+type Samples struct {
+	Pd, Qd [][]float64
+	Names  []string
+}
+
+// Loads reads up to a number of further scenarios. It returns io.EOF after the last.
+type Loads func(limit int) (Samples, error)
 
 // Rows are the scenarios of rows of loads.
 func Rows(pd, qd [][]float64) Loads {
-	return func(limit int) (p, q [][]float64, names []string, err error) {
+	return func(limit int) (Samples, error) {
 		k := min(limit, len(pd))
 		if k == 0 {
-			err = io.EOF
+			return Samples{}, io.EOF
 		}
-		p, pd = pd[:k], pd[k:]
-		q, qd = qd[:k], qd[k:]
-		return p, q, make([]string, k), err
+		out := Samples{pd[:k], qd[:k], make([]string, k)}
+		pd, qd = pd[k:], qd[k:]
+		return out, nil
 	}
 }
 
@@ -98,7 +104,6 @@ type sampling struct {
 	n       *network.Network
 	pr      FlowProblem
 	opt     SecurityOptions
-	list    []secure.Outage
 	lanes   laneSolvers
 	threads []samplingThread
 
@@ -116,7 +121,7 @@ type samplingThread struct {
 
 // AfterScenarios solves scenarios, and every outage of each, in parallel. Dispatch and set-points are those of the problem, and the
 // balance is taken up as in After. No result depends on the number of threads.
-func AfterScenarios(ctx context.Context, n *network.Network, pr FlowProblem, opt SecurityOptions, list []secure.Outage, next Loads) (*Scenarios, error) {
+func AfterScenarios(ctx context.Context, n *network.Network, pr FlowProblem, opt SecurityOptions, next Loads) (*Scenarios, error) {
 	s, err := powerflow.New(n)
 	if err != nil {
 		return nil, err
@@ -127,24 +132,27 @@ func AfterScenarios(ctx context.Context, n *network.Network, pr FlowProblem, opt
 	} else if base.Converged() {
 		pr.Vm, pr.Va = base.Vm, base.Va
 	}
-	y := &sampling{n: n, pr: pr, opt: opt, list: list, threads: make([]samplingThread, max(1, opt.Threads))}
+	y := &sampling{n: n, pr: pr, opt: opt, threads: make([]samplingThread, max(1, opt.Threads))}
 	y.opt.Threads, y.opt.Progress, y.opt.Record = 1, nil, nil
-	y.out = &Scenarios{Case: n.Name, EnforceQ: pr.EnforceQ, Emergency: cmp.Or(opt.Emergency, 1), Band: opt.Band, Count: len(list) + len(opt.Groups), Outages: []OutageRisk{}, Elements: []ElementRisk{}}
+	y.out = &Scenarios{Case: n.Name, EnforceQ: pr.EnforceQ, Emergency: cmp.Or(opt.Emergency, 1), Band: opt.Band, Count: len(opt.List) + len(opt.Groups), Outages: []OutageRisk{}, Elements: []ElementRisk{}}
 	y.outages, y.elements = make([]OutageRisk, y.out.Count), make([]ElementRisk, (&securityWatch{n: n}).count())
+	for i := range y.outages {
+		y.outages[i].Outage = (&securityRun{n: n, list: opt.List, groups: opt.Groups}).outage(i)
+	}
 	for i := range y.threads {
 		y.threads[i].s = s.Clone()
 	}
 	for {
-		pd, qd, names, err := next(scenariosAtOnce)
+		samples, err := next(scenariosAtOnce)
 		if errors.Is(err, io.EOF) {
 			break
 		} else if err != nil {
 			return nil, err
 		}
-		first, errs := y.out.Scenarios, make([]error, len(pd))
-		parallel.Each(len(y.threads), len(pd), func(thread, k int) {
+		first, errs := y.out.Scenarios, make([]error, len(samples.Pd))
+		parallel.Each(len(y.threads), len(errs), func(thread, k int) {
 			if errs[k] = ctx.Err(); errs[k] == nil {
-				errs[k] = y.scenario(ctx, &y.threads[thread], pd[k], qd[k], first+k, cmp.Or(names[k], strconv.Itoa(first+k+1)))
+				errs[k] = y.scenario(ctx, &y.threads[thread], samples.Pd[k], samples.Qd[k], first+k, cmp.Or(samples.Names[k], strconv.Itoa(first+k+1)))
 			}
 		})
 		if err := cmp.Or(errs...); err != nil {
@@ -175,14 +183,14 @@ func AfterScenarios(ctx context.Context, n *network.Network, pr FlowProblem, opt
 func (y *sampling) scenario(ctx context.Context, v *samplingThread, pd, qd []float64, number int, name string) error {
 	pr := y.pr
 	pr.Pd, pr.Qd = pd, qd
-	run, err := newRun(y.n, v.s, pr, y.opt, y.list)
+	run, err := newRun(y.n, v.s, pr, y.opt)
 	solved := !errors.As(err, new(NoBaseError))
 	if err != nil && solved {
 		return err
 	}
 	var w *securityWatch
 	if solved {
-		w = newSecurityWatch(y.n, run.limits, run.base)
+		w = newSecurityWatch(run.n, run.base)
 		run.lanes, run.check = &y.lanes, v.check
 		if err := run.start(); err != nil {
 			return err
@@ -203,7 +211,6 @@ func (y *sampling) scenario(ctx context.Context, v *samplingThread, pd, qd []flo
 		r, o := &y.outages[i], AfterOutage{}
 		if solved {
 			o = run.out.Outages[i]
-			r.Outage = o.Outage
 		}
 		if o.Converged {
 			r.Severity = max(r.Severity, *o.Severity)
@@ -214,8 +221,12 @@ func (y *sampling) scenario(ctx context.Context, v *samplingThread, pd, qd []flo
 			r.Scenarios, violates = r.Scenarios+1, true
 		}
 	}
-	y.out.After.Scenarios += bit(violates)
-	y.out.Before.Scenarios += bit(!solved || len(run.out.Violations) > 0)
+	if violates {
+		y.out.After.Scenarios++
+	}
+	if !solved || len(run.out.Violations) > 0 {
+		y.out.Before.Scenarios++
+	}
 	if !solved {
 		return nil
 	}
@@ -229,11 +240,4 @@ func (y *sampling) scenario(ctx context.Context, v *samplingThread, pd, qd []flo
 		}
 	}
 	return nil
-}
-
-func bit(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
 }

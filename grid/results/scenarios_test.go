@@ -14,6 +14,13 @@ import (
 	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
+func bit(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
 // Scenarios count what every one, solved separately, breaks, on any number of threads; one without a power flow counts for all
 // outages.
 func TestScenariosCountWhatEachBreaks(t *testing.T) {
@@ -35,9 +42,9 @@ func TestScenariosCountWhatEachBreaks(t *testing.T) {
 	} {
 		var all [2]*Scenarios
 		for i, threads := range []int{1, 3} {
-			c.opt.Threads = threads
+			c.opt.Threads, c.opt.List = threads, list
 			rows := Rows(pd, qd)
-			all[i] = require.Get(AfterScenarios(t.Context(), n, c.pr, c.opt, list, func(int) ([][]float64, [][]float64, []string, error) { return rows(7) }))(t)
+			all[i] = require.Get(AfterScenarios(t.Context(), n, c.pr, c.opt, func(int) (Samples, error) { return rows(7) }))(t)
 			all[i].WallMS = 0
 		}
 		if !reflect.DeepEqual(all[0], all[1]) {
@@ -48,7 +55,7 @@ func TestScenariosCountWhatEachBreaks(t *testing.T) {
 		for k := range pd {
 			pr := c.pr
 			pr.Pd, pr.Qd = pd[k], qd[k]
-			one, err := After(t.Context(), n, pr, c.opt, list)
+			one, err := After(t.Context(), n, pr, c.opt)
 			if err != nil {
 				for _, o := range all[0].Outages {
 					outages[o.Outage]++
@@ -83,6 +90,11 @@ func TestScenariosCountWhatEachBreaks(t *testing.T) {
 				t.Errorf("%s, %s: %+v, want %d scenarios and %g", name, key, e, elements[key], worst[key])
 			}
 		}
+	}
+	// Without any power flow the outages have their names.
+	dark := require.Get(AfterScenarios(t.Context(), n, FlowProblem{}, SecurityOptions{List: list[:1], Groups: groups[:1]}, Rows(pd[len(pd)-1:], qd[len(pd)-1:])))(t)
+	if first := dark.Outages[0]; first.Outage != NewOutage(n, list[0]) || first.Unsolved != 1 || dark.Outages[1].Kind != "group" {
+		t.Errorf("outages without a power flow: %+v", dark.Outages)
 	}
 	// Clopper and Pearson's intervals, as R's binom.test gives them.
 	for k, want := range map[int][2]float64{0: {0, 0.003682084}, 7: {0.002819088, 0.014368505}, 1000: {0.996317916, 1}} {

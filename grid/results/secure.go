@@ -70,10 +70,7 @@ func OptimalBuses(n *network.Network, pd, qd, vm, va, lambda []float64) []Optima
 // Secure converts a result of a solver with these options to the file's units; pr is the problem it solved.
 func Secure(n *network.Network, s *secure.Solver, opt secure.Options, pr secure.Problem, r *secure.Result) *SecureFlow {
 	out := &SecureFlow{Case: n.Name, Status: r.Status.String(), Reason: r.Reason, Rounds: r.Rounds, Iterations: r.Iterations, Emergency: opt.Emergency, Band: opt.Band,
-		Outages: len(s.Outages()), Before: checks(n, r.Before), After: checks(n, r.After), Remembered: Outages(n, r.Remembered), LeftOut: []Outage{}, Relaxations: []Relaxation{}, Bus: []OptimalBus{}, Dispatch: NoDispatch}
-	for _, p := range pr.Pd {
-		out.LoadMW += p * n.BaseMVA
-	}
+		LoadMW: n.MW(pr.Pd), Outages: len(s.Outages()), Before: checks(n, r.Before), After: checks(n, r.After), Remembered: Outages(n, r.Remembered), LeftOut: []Outage{}, Relaxations: []Relaxation{}, Bus: []OptimalBus{}, Dispatch: NoDispatch}
 	for _, g := range r.Relaxations {
 		out.Relaxations = append(out.Relaxations, Relaxation{NewOutage(n, g.Outage), broken(n, g.Violation)})
 	}

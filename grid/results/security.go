@@ -76,8 +76,9 @@ type SecurityOptions struct {
 	// power, by the factors Participation as in package secure. Otherwise the reference takes it up, as it always
 	// does after a branch that cuts off a part of the network.
 	ShareMissing bool
-	// Groups are lines of outages of several elements, as ReadOutages has them. The reference takes up what is missing after
-	// them.
+	// List are the outages of one element, Groups lines of those of several, as ReadOutages has them. The reference takes up
+	// what is missing after groups.
+	List          []secure.Outage
 	Groups        []string
 	Participation []float64
 	Worst         int // outages that are kept and ranked, while all are counted; 0 is all
@@ -106,22 +107,22 @@ type NoBaseError struct{ Reason string }
 
 func (e NoBaseError) Error() string { return "without any outage: " + e.Reason }
 
-// After solves the base and every outage of a list in parallel. A base without a power flow is a NoBaseError. No
+// After solves the base and every outage in parallel. A base without a power flow is a NoBaseError. No
 // result depends on the number of threads.
-func After(ctx context.Context, n *network.Network, pr FlowProblem, opt SecurityOptions, list []secure.Outage) (*Security, error) {
+func After(ctx context.Context, n *network.Network, pr FlowProblem, opt SecurityOptions) (*Security, error) {
 	s, err := powerflow.New(n)
 	if err != nil {
 		return nil, err
 	}
 	start := time.Now()
-	y, err := newRun(n, s, pr, opt, list)
+	y, err := newRun(n, s, pr, opt)
 	if err == nil {
 		err = y.start()
 	}
 	if err != nil {
 		return nil, err
 	}
-	w := newSecurityWatch(n, y.limits, y.base)
+	w := newSecurityWatch(y.n, y.base)
 	if err := y.parts(ctx, w); err != nil {
 		return nil, err
 	}
@@ -133,7 +134,7 @@ func After(ctx context.Context, n *network.Network, pr FlowProblem, opt Security
 }
 
 // newRun solves the base.
-func newRun(n *network.Network, s *powerflow.Solver, pr FlowProblem, opt SecurityOptions, list []secure.Outage) (*securityRun, error) {
+func newRun(n *network.Network, s *powerflow.Solver, pr FlowProblem, opt SecurityOptions) (*securityRun, error) {
 	opt.Emergency = cmp.Or(opt.Emergency, 1)
 	base, input, err := pr.solve(s, n)
 	if err != nil {
@@ -152,8 +153,8 @@ func newRun(n *network.Network, s *powerflow.Solver, pr FlowProblem, opt Securit
 		}
 		pr.Slack = nil
 	}
-	y := &securityRun{n: n, s: s, input: input, limits: limitsAfter(n, opt.Emergency, opt.Band), base: base, opt: opt, flow: pr.Options, list: list, groups: opt.Groups, lanes: &laneSolvers{}}
-	y.threshold = newSecurityWatch(n, y.limits, base).thresholds(base)
+	y := &securityRun{n: withLimits(n, opt.Emergency, opt.Band), s: s, input: input, base: base, opt: opt, flow: pr.Options, list: opt.List, groups: opt.Groups, lanes: &laneSolvers{}}
+	y.threshold = newSecurityWatch(y.n, base).thresholds(base)
 	y.out = &Security{Case: n.Name, EnforceQ: pr.EnforceQ, Emergency: opt.Emergency, Band: opt.Band, Violations: brokenBefore(n, base), Outages: []AfterOutage{}, Base: base}
 	return y, nil
 }
@@ -164,7 +165,7 @@ func (y *securityRun) solveAll(ctx context.Context, w *securityWatch) (err error
 	var flows []int
 	first := 0
 	if y.opt.ShareMissing {
-		if flows, err = y.shareOutages(ctx, y.opt, y.base, w); err != nil {
+		if flows, err = y.shareOutages(ctx, w); err != nil {
 			return err
 		}
 		first = len(y.list)
@@ -181,7 +182,7 @@ func (y *securityRun) solveAll(ctx context.Context, w *securityWatch) (err error
 
 // brokenBefore lists the limits that the base violates.
 func brokenBefore(n *network.Network, base *powerflow.Solution) []Broken {
-	w := newSecurityWatch(n, limitsAfter(n, 1, 0), base)
+	w := newSecurityWatch(n, base)
 	list := []Broken{}
 	w.measure(base.Vm, base.Va, base.Pg, base.Qg, nil, w.excesses)
 	for i, x := range w.excesses {
@@ -243,7 +244,7 @@ type laneSolvers struct {
 // maxLaneSolvers is how many are kept.
 const maxLaneSolvers = 64
 
-func (y *laneSolvers) of(scalar *powerflow.Outages) (*laneflow.Solver, error) {
+func (y *laneSolvers) solver(scalar *powerflow.Outages) (*laneflow.Solver, error) {
 	y.mu.Lock()
 	defer y.mu.Unlock()
 	key := fmt.Sprint(scalar.Base().AtLimit)
@@ -268,21 +269,20 @@ func (y *securityRun) start() error {
 		}
 		var lanes *laneflow.Solver
 		if len(y.list) > 0 && !y.opt.ShareMissing {
-			if lanes, err = y.lanes.of(scalar); err != nil {
+			if lanes, err = y.lanes.solver(scalar); err != nil {
 				return err
 			}
 		}
-		y.workers[i] = &worker{scalar, laneflow.NewOutages(lanes, scalar), newSecurityWatch(y.n, y.limits, y.base), y.s.NewSolution(), y.s.NewSolution()}
+		y.workers[i] = &worker{scalar, laneflow.NewOutages(lanes, scalar), newSecurityWatch(y.n, y.base), y.s.NewSolution(), y.s.NewSolution()}
 	}
 	return nil
 }
 
 // securityRun is the analysis of one network's outages.
 type securityRun struct {
-	n         *network.Network
+	n         *network.Network // with the limits after an outage
 	s         *powerflow.Solver
 	input     powerflow.Input
-	limits    limits
 	base      *powerflow.Solution
 	threshold []float64 // what each limit is broken by more than, where it counts
 	opt       SecurityOptions
@@ -347,7 +347,7 @@ func (y *securityRun) part(ctx context.Context, v *worker, all *securityWatch, f
 		var err error
 		if i < len(y.list) {
 			if outage, err = v.scalar.Unit(y.list[i].Unit, v.sol); err == nil {
-				err = y.record(i, v, outage)
+				y.record(i, v, outage)
 			}
 		} else {
 			err = y.group(i, v)
@@ -357,57 +357,61 @@ func (y *securityRun) part(ctx context.Context, v *worker, all *securityWatch, f
 		}
 	}
 	return v.lanes.Branches(branches, v.sol, func(k int, outage powerflow.Outage) error {
-		return cmp.Or(y.record(positions[k], v, outage), ctx.Err())
+		y.record(positions[k], v, outage)
+		return ctx.Err()
 	})
 }
 
 // record writes the result of an outage of the list. Where it leaves buses with load and a unit without a reference, they
 // get another one.
-func (y *securityRun) record(i int, v *worker, outage powerflow.Outage) error {
+func (y *securityRun) record(i int, v *worker, outage powerflow.Outage) {
 	c := y.list[i]
-	g, dark := Group{}, make([]int, 0, len(outage.Islanded))
-	if c.Branch >= 0 {
-		g.Branches = []int{c.Branch}
-	} else {
-		g.Units = []int{c.Unit}
-	}
-	for _, b := range outage.Islanded {
-		dark = append(dark, int(b))
+	g := Group{Branches: []int{c.Branch}}
+	if c.Branch < 0 {
+		g = Group{Units: []int{c.Unit}}
 	}
 	r := &y.out.Outages[i]
-	*r = AfterOutage{Outage: NewOutage(y.n, c), Islanded: []int{}, References: []int{}, Violations: []Broken{}}
-	lines := len(y.withLines(Group{}, dark).Units) > 0
-	if outage.Balance || outage.Solution.Converged() && (lines || y.supplies(dark)) {
+	*r = newAfterOutage(y.outage(i))
+	lines := len(y.withLines(Group{}, outage.Islanded).Units) > 0
+	if outage.Balance || outage.Solution.Converged() && (lines || y.supplies(outage.Islanded)) {
 		supplied, err := y.supplied(v, g, v.reserve)
 		switch {
-		case err != nil && err != errNoUnit:
-			return err
 		case err == nil && (lines || len(supplied.references) > 0) && (outage.Balance || supplied.Solution.Converged()):
-			outage, dark, r.References = supplied.Outage, supplied.dark, supplied.references
+			outage, r.References = supplied.Outage, supplied.references
 		case outage.Balance:
-			dark = supplied.dark
+			outage.Islanded = supplied.Islanded
 		}
 	}
 	if outage.Balance {
 		r.Reason = "nothing takes up the balance: it is the only unit of its part"
 	}
-	y.write(i, v, g, outage, dark)
-	return nil
+	y.write(i, v, g, outage)
 }
 
-// supplies says whether one of some buses has load, or a unit that is a load.
+// newAfterOutage has empty lists, not null.
+func newAfterOutage(o Outage) AfterOutage {
+	return AfterOutage{Outage: o, Islanded: []int{}, References: []int{}, Violations: []Broken{}}
+}
+
+// supplies says whether buses have load, or a unit that is a load, and a unit that takes up their balance.
 func (y *securityRun) supplies(buses []int) bool {
+	if len(buses) == 0 {
+		return false
+	}
+	load, unit := slices.ContainsFunc(buses, func(b int) bool { return y.input.Pd[b] > 0 }), false
+	terminals := y.n.Terminals()
 	for g, b := range y.n.GenBus {
-		if y.base.Pg[g] < 0 && slices.Contains(buses, b) {
-			return true
+		if slices.Contains(buses, b) {
+			load, unit = load || y.base.Pg[g] < 0, unit || !terminals[g]
 		}
 	}
-	return slices.ContainsFunc(buses, func(b int) bool { return y.input.Pd[b] > 0 })
+	return load && unit
 }
 
-// write writes the result of an outage that leaves buses dark.
-func (y *securityRun) write(i int, v *worker, g Group, outage powerflow.Outage, dark []int) {
-	n, r, sol := y.n, &y.out.Outages[i], outage.Solution
+// write writes the result of an outage.
+func (y *securityRun) write(i int, v *worker, g Group, outage powerflow.Outage) {
+	n, r := y.n, &y.out.Outages[i]
+	sol, dark := outage.Solution, outage.Islanded
 	defer y.finish(outage)
 	g = y.withLines(g, dark)
 	r.Converged, r.Iterations, r.Compensated = sol.Converged(), sol.Iterations, outage.Compensated

@@ -21,13 +21,13 @@ func TestAfterIsTheSameOnAnyNumberOfThreads(t *testing.T) {
 		var all [2]*Security
 		for i, threads := range []int{1, 3} {
 			told := 0
-			opt := SecurityOptions{Emergency: 1.3, Band: 0.05, ShareMissing: shared, Threads: threads, Progress: func(done, total int) {
+			opt := SecurityOptions{List: list, Emergency: 1.3, Band: 0.05, ShareMissing: shared, Threads: threads, Progress: func(done, total int) {
 				if told++; done != told || total != len(list) {
 					t.Errorf("%d of %d after %d calls", done, total, told)
 				}
 			}}
 			pr := FlowProblem{Options: powerflow.Options{EnforceQ: true}}
-			got, err := After(context.Background(), n, pr, opt, list)
+			got, err := After(context.Background(), n, pr, opt)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -61,7 +61,7 @@ func TestAfterBeginsAtADispatch(t *testing.T) {
 		t.Errorf("%v: %d iterations from the solution, losses of %g and %g MW", err, again.Iterations, *again.LossMW, *flow.LossMW)
 	}
 	none := networktest.Load(t, "pglib_opf_case300_ieee")
-	if _, err := After(context.Background(), none, FlowProblem{}, SecurityOptions{}, secure.Branches(none)); !errors.As(err, new(NoBaseError)) {
+	if _, err := After(context.Background(), none, FlowProblem{}, SecurityOptions{List: secure.Branches(none)}); !errors.As(err, new(NoBaseError)) {
 		t.Errorf("error %v, want that there is no power flow", err)
 	}
 }

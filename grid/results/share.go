@@ -22,7 +22,7 @@ func NewSlack(n *network.Network, headroom bool, factors []float64) *powerflow.S
 }
 
 // shareOutages checks the outages after which units share the missing power, and returns the indices of the others.
-func (y *securityRun) shareOutages(ctx context.Context, opt SecurityOptions, base *powerflow.Solution, w *securityWatch) (remaining []int, err error) {
+func (y *securityRun) shareOutages(ctx context.Context, w *securityWatch) (remaining []int, err error) {
 	var list []secure.Outage
 	var positions []int
 	bridges := y.n.Bridges()
@@ -38,15 +38,13 @@ func (y *securityRun) shareOutages(ctx context.Context, opt SecurityOptions, bas
 	}
 	n := *y.n
 	n.Cost, n.ReactiveCost = make([]network.Cost, n.Gens()), nil // a check asks for none
-	s := y.check
-	if s == nil {
-		s, err = secure.New(&n, secure.Options{Outages: list, Emergency: opt.Emergency, Band: opt.Band, Participation: opt.Participation, Threads: opt.Threads, Dispatchable: network.DispatchablePlain})
+	if y.check == nil {
+		y.check, err = secure.New(&n, secure.Options{Outages: list, Emergency: 1, Participation: y.opt.Participation, Threads: y.opt.Threads, Dispatchable: network.DispatchablePlain})
 		if err != nil {
 			return nil, err
 		}
-		y.check = s
 	}
-	checks, err := s.Check(ctx, y.input.Pd, y.input.Qd, base.Pg, base.Vm, base.Va)
+	checks, err := y.check.Check(ctx, y.input.Pd, y.input.Qd, y.base.Pg, y.base.Vm, y.base.Va)
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +58,8 @@ func (y *securityRun) shareOutages(ctx context.Context, opt SecurityOptions, bas
 func (y *securityRun) recordCheck(i int, c *secure.Check, w *securityWatch) {
 	defer y.reportProgress()
 	r := &y.out.Outages[i]
-	*r = AfterOutage{Outage: NewOutage(y.n, c.Outage), Converged: c.Solved, Reason: c.Reason, Islanded: []int{}, References: []int{}, Violations: []Broken{}}
+	*r = newAfterOutage(y.outage(i))
+	r.Converged, r.Reason = c.Solved, c.Reason
 	if c.Solved {
 		vm, va := c.Voltages()
 		w.branches = nil

@@ -5,32 +5,28 @@ import (
 	"math/cmplx"
 	"slices"
 
+	"gonum.org/v1/gonum/floats"
+
 	"github.com/gpc-engine/gpc/grid/network"
 	"github.com/gpc-engine/gpc/grid/powerflow"
 )
 
-// limits are the voltages, pu by bus, and ratings, pu by branch, after an outage.
-type limits struct{ vmin, vmax, rate []float64 }
-
-func limitsAfter(n *network.Network, emergency, band float64) limits {
-	l := limits{slices.Clone(n.VMin), slices.Clone(n.VMax), slices.Clone(n.Rate)}
-	for b := range l.vmin {
-		l.vmin[b] -= band
-		l.vmax[b] += band
-	}
-	for k := range l.rate {
-		l.rate[k] *= emergency
-	}
-	return l
+// withLimits is a network with the limits of voltages and ratings after an outage.
+func withLimits(n *network.Network, emergency, band float64) *network.Network {
+	after := *n
+	after.VMin, after.VMax, after.Rate = slices.Clone(n.VMin), slices.Clone(n.VMax), slices.Clone(n.Rate)
+	floats.AddConst(-band, after.VMin)
+	floats.AddConst(band, after.VMax)
+	floats.Scale(emergency, after.Rate)
+	return &after
 }
 
 // securityWatch measures a solution against the limits of voltages, ratings and units. Limits are numbered V lower, V
 // upper by bus, then |S| from and to by branch. P lower, P upper, Q lower and Q upper by unit follow.
 type securityWatch struct {
-	n      *network.Network
-	limits limits
-	p      Point
-	units  [4]unitLimit
+	n     *network.Network
+	p     Point
+	kinds [8]limitKind // of the last point that is measured
 	// branches and outUnits are out.
 	branches, outUnits []int
 	excesses           []float64    // of the last solution that is measured
@@ -41,16 +37,8 @@ type securityWatch struct {
 	outage  []int
 }
 
-// unitLimit are the limits of a kind of all units.
-type unitLimit struct {
-	kind, unit string
-	sign       float64
-	bound      []float64
-}
-
-func newSecurityWatch(n *network.Network, l limits, base *powerflow.Solution) *securityWatch {
-	w := &securityWatch{n: n, limits: l, p: Point{net: n, Flows: network.NewFlows(n.Branches())}}
-	w.units = [4]unitLimit{{"pmin", "MW", -1, n.PMin}, {"pmax", "MW", 1, n.PMax}, {"qmin", "MVAr", -1, n.QMin}, {"qmax", "MVAr", 1, n.QMax}}
+func newSecurityWatch(n *network.Network, base *powerflow.Solution) *securityWatch {
+	w := &securityWatch{n: n, p: Point{net: n, Flows: network.NewFlows(n.Branches())}}
 	w.base, w.v = base.Va, make([]complex128, n.Buses())
 	for _, va := range base.Va {
 		w.direction = append(w.direction, cmplx.Rect(1, va))
@@ -88,14 +76,16 @@ func (w *securityWatch) measure(vm, va, pg, qg []float64, dark []int, excess []f
 	nb, nl, ng := w.n.Buses(), w.n.Branches(), w.n.Gens()
 	w.p.Vm, w.p.Va = vm, va
 	w.p.Pg, w.p.Qg = pg, qg
+	all := w.p.kinds()
+	copy(w.kinds[:], slices.Concat(all[:2], all[6:8], all[2:6]))
 	n, f, lowest := w.n, w.p.Flows, math.Inf(-1)
 	for b, v := range vm {
-		excess[b], excess[nb+b] = w.limits.vmin[b]-v, v-w.limits.vmax[b]
+		excess[b], excess[nb+b] = w.n.VMin[b]-v, v-w.n.VMax[b]
 		sin, cos := powerflow.Sincos(va[b] - w.base[b])
 		w.v[b] = complex(v, 0) * w.direction[b] * complex(cos, sin)
 	}
 	y := &n.Admittance
-	for k, rate := range w.limits.rate {
+	for k, rate := range n.Rate {
 		from, to := w.v[n.From[k]], w.v[n.To[k]]
 		c, d := real(from)*real(to)+imag(from)*imag(to), imag(from)*real(to)-real(from)*imag(to) // V·V·cos and V·V·sin of the angle
 		f2, t2 := real(from)*real(from)+imag(from)*imag(from), real(to)*real(to)+imag(to)*imag(to)
@@ -107,11 +97,12 @@ func (w *securityWatch) measure(vm, va, pg, qg []float64, dark []int, excess []f
 	for _, k := range w.branches {
 		excess[2*nb+k], excess[2*nb+nl+k] = lowest, lowest
 	}
-	for i, u := range w.units {
-		units, values := excess[2*(nb+nl)+i*ng:], w.outputs(i)
-		for g, b := range n.GenBus {
-			if units[g] = lowest; pg != nil && !slices.Contains(w.outUnits, g) && !slices.Contains(dark, b) {
-				units[g] = u.sign * (values[g] - u.bound[g])
+	units := excess[2*(nb+nl):]
+	for g, b := range n.GenBus {
+		out := pg == nil || slices.Contains(w.outUnits, g) || slices.Contains(dark, b)
+		for k := range 4 {
+			if units[k*ng+g] = lowest; !out {
+				units[k*ng+g] = [4]float64{n.PMin[g] - pg[g], pg[g] - n.PMax[g], n.QMin[g] - qg[g], qg[g] - n.QMax[g]}[k]
 			}
 		}
 	}
@@ -128,28 +119,11 @@ func (w *securityWatch) keep(limit int, excess float64, outage int) {
 }
 
 func (w *securityWatch) broken(i int, excess float64) Broken {
-	n, nb, nl := w.n, w.n.Buses(), w.n.Branches()
-	unit, ng := i-2*(nb+nl), n.Gens()
-	switch {
-	case i < nb:
-		return Broken{w.p.Bus("vmin", w.limits.vmin)(i), excess}
-	case i < 2*nb:
-		return Broken{w.p.Bus("vmax", w.limits.vmax)(i - nb), excess}
-	case i < 2*nb+nl:
-		return Broken{w.rating("from", i-2*nb), excess * n.BaseMVA}
-	case unit < 0:
-		return Broken{w.rating("to", i-2*nb-nl), excess * n.BaseMVA}
+	kind := 0
+	for ; i >= w.kinds[kind].count; kind++ {
+		i -= w.kinds[kind].count
 	}
-	u := w.units[unit/ng]
-	return Broken{w.p.Gen(u.kind, u.unit, w.outputs(unit/ng), u.bound)(unit % ng), excess * n.BaseMVA}
-}
-
-// outputs are the values of limits of units: P of the first two kinds, Q of the others.
-func (w *securityWatch) outputs(kind int) []float64 {
-	if kind < 2 {
-		return w.p.Pg
-	}
-	return w.p.Qg
+	return Broken{w.kinds[kind].limit(i), excess * w.kinds[kind].unit}
 }
 
 // severity of an excess: as a share of the rating, or of a unit's finite limit that is farther from 0, and of voltages tenfold.
@@ -160,19 +134,13 @@ func (w *securityWatch) severity(i int, excess float64) float64 {
 	case i < 2*nb:
 		return voltageSeverity * excess
 	case unit < 0:
-		return excess / max(w.limits.rate[(i-2*nb)%nl], 1e-9)
+		return excess / max(n.Rate[(i-2*nb)%nl], 1e-9)
 	}
-	for _, u := range w.units[unit/ng&^1 : unit/ng|1+1] {
-		if x := math.Abs(u.bound[unit%ng]); !math.IsInf(x, 1) {
+	bounds := [2][2][]float64{{n.PMin, n.PMax}, {n.QMin, n.QMax}}[unit/ng/2]
+	for _, bound := range bounds {
+		if x := math.Abs(bound[unit%ng]); !math.IsInf(x, 1) {
 			size = max(size, x)
 		}
 	}
 	return excess / size
-}
-
-// rating is the rating of a branch's end after an outage.
-func (w *securityWatch) rating(end string, k int) Limit {
-	l := w.p.Flow(end)(k)
-	l.Bound = w.limits.rate[k] * w.n.BaseMVA
-	return l
 }

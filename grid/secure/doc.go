@@ -15,10 +15,6 @@
 // at its set-point V. Beyond them the voltage leaves the set-point by a tenth of y − Q_c. Limits of angle
 // differences hold before an outage only.
 //
-// Outages enter by constraint generation. Power flows of package powerflow at the current dispatch find the outages
-// that violate a limit. The worst ones for each limit are remembered and enter the optimisation. This repeats until
-// no outage violates a limit in these power flows: then the Result is Secure.
-//
 // The optimisation is a primal–dual interior point with exact second derivatives and Mehrotra's steps, as in package
 // acopf. Its matrix has a block for the base state (before any outage) and one for each remembered outage. The
 // blocks meet in the set-points only. The factorisation of an outage's block leaves a Schur complement, which is
@@ -32,12 +28,5 @@
 // converge, the solve restarts with elastic balances at a higher penalty. Penalties grow while a slack is positive.
 // Slacks that remain at the highest penalty show what prevents a secure dispatch (Result.Relaxations).
 //
-// Clip is a complementarity (PV/PQ switching), solved in two steps. First its corners are smoothed over a tenth of a
-// per unit, then a hundredth, and outages that violate a limit there are added. Then each unit gets the mode of the
-// last power flow: at its lower limit, between, or at its upper one. The limits of that mode enter like others. A
-// unit that violates its mode switches. A unit whose mode binds tries the adjacent one while the cost falls. The
-// optimum of this nonconvex problem is local.
-//
-// Chain solves a series of loads, each from the dispatch before. An outage without influence on several results in a
-// row, by multiplier and by margin, is no longer remembered.
+// docs/reference/secure.md has the method: constraint generation, the sides of clip, and series of loads.
 package secure

@@ -9,6 +9,7 @@ package series
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/gpc-engine/gpc/grid/acopf"
 	"github.com/gpc-engine/gpc/grid/network"
@@ -85,10 +86,9 @@ func (y *Solver) Solve(ctx context.Context, steps *Steps, results []acopf.Result
 	for k := len(results) - 1; k >= 0; k-- {
 		if results[k].Status == acopf.Optimal {
 			latest := results[k] // its slices are the caller's, who may use them again
-			latest.Vm, latest.Va = append([]float64(nil), latest.Vm...), append([]float64(nil), latest.Va...)
-			latest.Pg, latest.Qg = append([]float64(nil), latest.Pg...), append([]float64(nil), latest.Qg...)
-			latest.LambdaP, latest.LambdaQ = append([]float64(nil), latest.LambdaP...), append([]float64(nil), latest.LambdaQ...)
-			latest.Multipliers = append([]float64(nil), latest.Multipliers...)
+			for _, v := range []*[]float64{&latest.Vm, &latest.Va, &latest.Pg, &latest.Qg, &latest.LambdaP, &latest.LambdaQ, &latest.Multipliers, &latest.Settings} {
+				*v = slices.Clone(*v)
+			}
 			y.latest = &latest
 			break
 		}
@@ -98,9 +98,5 @@ func (y *Solver) Solve(ctx context.Context, steps *Steps, results []acopf.Result
 
 // LoadMW is the active load of a step.
 func (s *Steps) LoadMW(n *network.Network, step int) float64 {
-	sum := 0.0
-	for _, p := range s.Pd[step] {
-		sum += p
-	}
-	return sum * n.BaseMVA
+	return n.MW(s.Pd[step])
 }

@@ -235,3 +235,32 @@ func rowsOf[T any](t *testing.T, folder string, file int) []T {
 	}
 	return rows
 }
+
+// The start of the next steps is the solver's own: the caller may write results over, their settings too.
+func TestResultsMayBeWrittenOver(t *testing.T) {
+	n := networktest.Load(t, "case14")
+	steps := day(n, 2)
+	solve := func(ratio float64) acopf.Result {
+		s, err := acopf.New(n, acopf.Options{Threads: 1, Ranges: []acopf.Range{{Kind: acopf.Ratio, Index: 7, Min: 0.9, Max: 1.1}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		y, err := NewSolver(s, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var results [2]acopf.Result
+		for k := range results {
+			if err := y.Solve(context.Background(), &Steps{Time: steps.Time[k : k+1], Pd: steps.Pd[k : k+1], Qd: steps.Qd[k : k+1]}, results[k:k+1]); err != nil {
+				t.Fatal(err)
+			}
+			if ratio > 0 {
+				results[k].Settings[0] = ratio
+			}
+		}
+		return results[1]
+	}
+	if whole, written := solve(0), solve(0.5); whole.Iterations != written.Iterations || whole.Objective != written.Objective {
+		t.Errorf("%d iterations to %g, with an earlier result written over %d to %g", whole.Iterations, whole.Objective, written.Iterations, written.Objective)
+	}
+}

@@ -1,6 +1,7 @@
 package series
 
 import (
+	"cmp"
 	"io"
 	"math"
 	"path/filepath"
@@ -109,7 +110,7 @@ func Write(folder string, n *network.Network, s *acopf.Solver, fill func(*Sink) 
 					if err := fill(out); err != nil {
 						return err
 					}
-					return out.close()
+					return cmp.Or(out.steps.Close(), out.bus.Close(), out.gen.Close(), out.branch.Close())
 				})
 			})
 		})
@@ -118,15 +119,6 @@ func Write(folder string, n *network.Network, s *acopf.Solver, fill func(*Sink) 
 
 func writer[T any](w io.Writer) *parquet.GenericWriter[T] {
 	return parquet.NewGenericWriter[T](w, parquet.Compression(&parquet.Snappy), parquet.MaxRowsPerRowGroup(1<<20), parquet.CreatedBy("gpc", "", ""))
-}
-
-func (o *Sink) close() error {
-	for _, w := range []io.Closer{o.steps, o.bus, o.gen, o.branch} {
-		if err := w.Close(); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // Add writes the results of steps.
@@ -140,10 +132,7 @@ func (o *Sink) Add(steps *Steps, results []acopf.Result) error {
 			m := o.s.LimitMultipliers(&problems[k], r)
 			o.optimum(step, steps, k, r, &m)
 			row.Objective, row.Mismatch, row.Violation = r.Objective, r.KKT.Mismatch, r.KKT.Violation
-			row.GenerationMW, row.LossMW = 0, 0
-			for _, p := range r.Pg {
-				row.GenerationMW += p * o.n.BaseMVA
-			}
+			row.GenerationMW, row.LossMW = o.n.MW(r.Pg), 0
 			for _, b := range o.rows.branch {
 				row.LossMW += b.Pf + b.Pt
 			}
@@ -183,12 +172,8 @@ func (o *Sink) optimum(step int32, steps *Steps, k int, r *acopf.Result, m *acop
 }
 
 func (o *Sink) tables() error {
-	if _, err := o.bus.Write(o.rows.bus); err != nil {
-		return err
-	}
-	if _, err := o.gen.Write(o.rows.gen); err != nil {
-		return err
-	}
-	_, err := o.branch.Write(o.rows.branch)
-	return err
+	_, bus := o.bus.Write(o.rows.bus)
+	_, gen := o.gen.Write(o.rows.gen)
+	_, branch := o.branch.Write(o.rows.branch)
+	return cmp.Or(bus, gen, branch)
 }

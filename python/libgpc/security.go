@@ -230,9 +230,9 @@ func gpc_network_outages(h C.uintptr_t, opt *C.char, pd unsafe.Pointer, pds C.in
 		if limits.Participation, err = y.slack(&pr, o.Participation, factors); err != nil {
 			return err
 		}
-		list, word := secure.Named(n, o.Outages)
-		if !word {
-			if list, limits.Groups, err = results.ReadOutages(n, o.Name, strings.NewReader(o.Lines)); err != nil {
+		var word bool
+		if limits.List, word = secure.Named(n, o.Outages); !word {
+			if limits.List, limits.Groups, err = results.ReadOutages(n, o.Name, strings.NewReader(o.Lines)); err != nil {
 				return gpc.BadInput(err)
 			}
 		}
@@ -240,13 +240,13 @@ func gpc_network_outages(h C.uintptr_t, opt *C.char, pd unsafe.Pointer, pds C.in
 		if o.Scenarios > 0 {
 			rows := results.Rows(slices.Collect(slices.Chunk(pr.Pd, nb)), slices.Collect(slices.Chunk(pr.Qd, nb)))
 			pr.Pd, pr.Qd = nil, nil
-			risks, err := results.AfterScenarios(r, n, pr, limits, list, rows)
+			risks, err := results.AfterScenarios(r, n, pr, limits, rows)
 			if err != nil {
 				return refusedUnless(r, err)
 			}
 			return answer(out, risks)
 		}
-		flows, err := results.After(r, n, pr, limits, list)
+		flows, err := results.After(r, n, pr, limits)
 		if errors.As(err, new(results.NoBaseError)) {
 			return err
 		}

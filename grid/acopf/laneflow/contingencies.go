@@ -177,7 +177,10 @@ func (c *Contingencies) SelectGroup(g int) {
 	c.clear()
 	c.groupIndex, c.lane, c.marginsCurrent = g, c.groups[g].lane, false
 	c.flowsCurrent, c.factorsCurrent = false, false
-	c.restoreGroup(&c.groups[g])
+	for i, cells := range c.stateCells() {
+		c.w.m.Write(cells[0], c.groups[g].saved[i])
+	}
+	c.shiftVoltages(&c.groups[g])
 	for lane := range c.lane {
 		c.w.state[lane], c.lane[lane].staleFactors = idle, true
 		if c.lane[lane].contingency != nil {
@@ -192,7 +195,11 @@ func (c *Contingencies) clear() {
 		c.restoreNetwork(lane)
 	}
 	if c.lane != nil && c.groupIndex >= 0 {
-		c.saveGroup(&c.groups[c.groupIndex])
+		group := &c.groups[c.groupIndex]
+		for i, cells := range c.stateCells() {
+			group.saved[i] = slices.Grow(group.saved[i][:0], len(cells)*len(c.lane))[:len(cells)*len(c.lane)]
+			c.w.m.Read(group.saved[i], cells[0])
+		}
 	}
 }
 
@@ -200,22 +207,6 @@ func (c *Contingencies) clear() {
 func (c *Contingencies) stateCells() [7]lanes.Col {
 	y, p := c.y, &c.w.solver.plan
 	return [7]lanes.Col{p.vm, p.va, p.e, p.f, y.delta, y.free, y.limitSide}
-}
-
-// saveGroup saves the state of the lanes.
-func (c *Contingencies) saveGroup(to *groupState) {
-	for i, cells := range c.stateCells() {
-		to.saved[i] = slices.Grow(to.saved[i][:0], len(cells)*len(c.lane))[:len(cells)*len(c.lane)]
-		c.w.m.Read(to.saved[i], cells[0])
-	}
-}
-
-// restoreGroup restores the state of the lanes, shifted by the change of the voltages before outages.
-func (c *Contingencies) restoreGroup(from *groupState) {
-	for i, cells := range c.stateCells() {
-		c.w.m.Write(cells[0], from.saved[i])
-	}
-	c.shiftVoltages(from)
 }
 
 // shiftVoltages shifts the voltages of a group's lanes by the change of the voltages before outages since its last

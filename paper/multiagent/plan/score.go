@@ -49,10 +49,10 @@ func ending(l *view.Outlook, i int, rest, share float64) rollout.Ending {
 // write sets up the roll-out of robot i's plans among the bodies of its outlook.
 func (s *Score) write(l *view.Outlook, i int, dst *rollout.Joint) {
 	h, p := l.Scene, l.Scene.Params
-	if p.Double() && dst.Across == nil {
-		dst.Across = make([]rollout.Motion[float32], 1)
+	if p.Double() && dst.Lateral == nil {
+		dst.Lateral = make([]rollout.Motion[float32], 1)
 	}
-	dst.Robots[0] = h.Motion(i, s.Effort, s.Smooth, dst.Across)
+	dst.Robots[0] = h.Motion(i, s.Effort, s.Smooth, dst.Lateral)
 	for k := range dst.Goal[0] {
 		dst.Goal[0][k] = float32(s.Goal)
 	}

@@ -33,7 +33,7 @@ type Search struct {
 	robot     int
 	start     rollout.Unicycle[float64]
 	committed *Plan
-	backs     bool // it backs up to a goal behind it, however far
+	backs     bool // it backs up to a goal at its back, however far
 	bounds    [1]rollout.Bounds[float32]
 
 	origins       []origin  // of the candidates

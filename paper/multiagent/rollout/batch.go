@@ -44,8 +44,8 @@ func (j *Joint) check() error {
 	if n < 1 || j.Steps < 1 || j.Count < 0 {
 		return fmt.Errorf("rollout: a joint problem of %d robots, %d steps and %d discs, want at least 1, 1 and 0", n, j.Steps, j.Count)
 	}
-	if len(j.Goal) != n || len(j.Discs) != n || len(j.Pair) != n || j.Across != nil && len(j.Across) != n {
-		return fmt.Errorf("rollout: a joint problem of %d robots has %d goal weights, %d sets of discs, %d rows of pairs and %d motions across", n, len(j.Goal), len(j.Discs), len(j.Pair), len(j.Across))
+	if len(j.Goal) != n || len(j.Discs) != n || len(j.Pair) != n || j.Lateral != nil && len(j.Lateral) != n {
+		return fmt.Errorf("rollout: a joint problem of %d robots has %d goal weights, %d sets of discs, %d rows of pairs and %d motions across", n, len(j.Goal), len(j.Discs), len(j.Pair), len(j.Lateral))
 	}
 	for i := range n {
 		if len(j.Goal[i]) < j.Steps || len(j.Discs[i]) < j.Steps*j.Count*DiscFields || len(j.Pair[i]) < i {

@@ -136,7 +136,7 @@ func (v *Device) bring(b domain.Buffer, source []float32) {
 
 // stage checks a call and brings its problem, bounds and plans into pinned memory.
 func (v *Device) stage(p *Joint, s *sequence, bounds []Bounds[float32], plans []float32) error {
-	if p.Across != nil {
+	if p.Lateral != nil {
 		return fmt.Errorf("rollout: double integrators on the device: %w", errors.ErrUnsupported)
 	}
 	s.robots, s.steps, s.count = p.shape()

@@ -24,9 +24,9 @@ func (r *Robot) Motion(dt, vLo, vHi, effort, smooth float64) Motion[float32] {
 type Joint struct {
 	Steps  int
 	Robots []Motion[float32]
-	// Across, if set, makes the robots double integrators, whose actions are (ax, ay): it is their motion along y, and
+	// Lateral, if set, makes the robots double integrators, whose actions are (ax, ay): it is their motion along y, and
 	// Robots is that along x, both straight ahead, from X and V on.
-	Across []Motion[float32]
+	Lateral []Motion[float32]
 	// Goal[i][k] weighs robot i's squared goal distance after step k, the terminal
 	// term included.
 	Goal [][]float32
@@ -147,14 +147,14 @@ func (e *Engine) Evaluate(j *Joint, plans []float32, w *Workspace, result *Resul
 
 // track rolls robot i of a joint problem out; a double integrator along one axis after the other.
 func (e *Engine) track(j *Joint, i int, plan, path []float32, w *Workspace, cost *Vector[float32]) {
-	if j.Across == nil {
+	if j.Lateral == nil {
 		e.Track(plan, path, j.Goal[i], j.Steps, &j.Robots[i], cost)
 		return
 	}
 	for len(w.axes) <= i {
 		w.axes = append(w.axes, [2]axis{})
 	}
-	for c, m := range [2]*Motion[float32]{&j.Robots[i], &j.Across[i]} {
+	for c, m := range [2]*Motion[float32]{&j.Robots[i], &j.Lateral[i]} {
 		a := &w.axes[i][c]
 		if len(a.plan) < len(plan) {
 			*a = axis{make([]float32, len(plan)), make([]float32, len(path)), make([]float32, len(plan)), make([]float32, len(plan))}
@@ -167,11 +167,11 @@ func (e *Engine) track(j *Joint, i int, plan, path []float32, w *Workspace, cost
 
 // back is the reverse mode of track.
 func (e *Engine) back(j *Joint, i int, plan, path, grad []float32, w *Workspace, out []float32) {
-	if j.Across == nil {
+	if j.Lateral == nil {
 		e.Back(plan, path, grad, j.Goal[i], j.Steps, &j.Robots[i], out)
 		return
 	}
-	for c, m := range [2]*Motion[float32]{&j.Robots[i], &j.Across[i]} {
+	for c, m := range [2]*Motion[float32]{&j.Robots[i], &j.Lateral[i]} {
 		a := &w.axes[i][c]
 		copyRows(a.grad, 2, 0, grad, 2, c)
 		e.Back(a.plan, a.path, a.grad, j.Goal[i], j.Steps, m, a.out)

@@ -8,7 +8,7 @@ func Reference(j *Joint, plans []float64, candidates int) (results []Scores[floa
 	if err := checkBatch(j, nil, len(plans), candidates, make([]Result, Blocks(candidates)), nil); err != nil {
 		panic(err)
 	}
-	if j.Across != nil {
+	if j.Lateral != nil {
 		panic("rollout: the reference is of unicycles")
 	}
 	n, steps := len(j.Robots), j.Steps

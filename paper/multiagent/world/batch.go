@@ -2,13 +2,13 @@ package world
 
 import "github.com/gpc-engine/gpc/paper/multiagent/rollout"
 
-// Motion is robot i's for the batched roll-out; of a double integrator that along x, and across[0] gets that along y.
-func (h *Prediction) Motion(i int, effort, smooth float64, across []rollout.Motion[float32]) rollout.Motion[float32] {
+// Motion is robot i's for the batched roll-out; of a double integrator that along x, and lateral[0] gets that along y.
+func (h *Prediction) Motion(i int, effort, smooth float64, lateral []rollout.Motion[float32]) rollout.Motion[float32] {
 	s, l := &h.State[i], &h.Params.Limits
 	r := rollout.Robot{X: s[0], Y: s[1], Theta: s[2], V: s[3], Previous: h.Previous[i], Goal: h.Goal[i]}
 	if h.Params.Double() {
 		y := rollout.Robot{X: s[1], V: s[3], Previous: [2]float64{h.Previous[i][1]}, Goal: [2]float64{h.Goal[i][1]}}
-		across[0] = y.Motion(h.Params.Dt, l.VMin, l.VMax, effort, smooth)
+		lateral[0] = y.Motion(h.Params.Dt, l.VMin, l.VMax, effort, smooth)
 		r = rollout.Robot{X: s[0], V: s[2], Previous: [2]float64{h.Previous[i][0]}, Goal: [2]float64{h.Goal[i][0]}}
 	}
 	return r.Motion(h.Params.Dt, l.VMin, l.VMax, effort, smooth)
@@ -54,11 +54,11 @@ func (h *Prediction) Joint(w []float64) *rollout.Joint {
 		Penalty: rollout.Penalty[float32]{Exp: repeat(weights[SafetyTerm] / count), Square: repeat(weights[ViolationTerm]), Knee: repeat(rollout.NoKnee)},
 	}
 	if h.Params.Double() {
-		j.Across = make([]rollout.Motion[float32], h.Robots)
+		j.Lateral = make([]rollout.Motion[float32], h.Robots)
 	}
 	obstacles := h.Predicted(nil, Horizon)
 	for i := range h.Robots {
-		j.Robots = append(j.Robots, h.Motion(i, weights[EffortTerm]/float64(h.Company()), weights[SmoothnessTerm]/float64(h.Params.H), j.Across[min(i, len(j.Across)):]))
+		j.Robots = append(j.Robots, h.Motion(i, weights[EffortTerm]/float64(h.Company()), weights[SmoothnessTerm]/float64(h.Params.H), j.Lateral[min(i, len(j.Lateral)):]))
 		goal := make([]float32, Horizon)
 		for k := range goal {
 			goal[k] = float32(weights[GoalTerm] * h.GoalWeight(i))
