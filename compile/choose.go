@@ -73,6 +73,7 @@ func (r *run) choose(ctx context.Context, file string, m *model.Model) ([]Score,
 		if i > 0 && t.scores[0].meets(&r.opt) {
 			break // the others are slower
 		}
+		c.starts = min(c.starts, r.journal.Rounds[r.best()].HeldOut.Episodes) // whose references are solved
 		if c.starts = r.choiceStarts(c); c.starts == 0 {
 			continue
 		}
@@ -117,7 +118,7 @@ func (t *comparison) add(score Score, outcomes []outcome, better bool) {
 
 // driveHeldOut drives a method from the held-out starts.
 func (r *run) driveHeldOut(ctx context.Context, file string, m *model.Model, c candidate) (drive, []outcome, error) {
-	d, err := r.driveSingle(ctx, loops{name: file + " choice", gpcCase: r.c, model: m, method: c.method, purpose: heldOut, episodes: c.starts})
+	d, err := r.driveSingle(ctx, loops{name: file + " choice", gpcCase: r.c, model: m, method: c.method, purpose: heldOut, episodes: c.starts, deadline: r.deadline(1 - testShare)})
 	d.Score.TooSlow = !r.fits(&d.Score)
 	var outcomes []outcome
 	for _, s := range d.Starts {

@@ -443,14 +443,14 @@ func (r *run) finish(ctx context.Context, reason string, watch *machine.Watch) (
 	if err := r.save(); err != nil {
 		return nil, err
 	}
-	test := loops{name: file, gpcCase: r.c, model: m, method: method, purpose: tested, episodes: r.journal.Pace.Tests}
+	test := loops{name: file, gpcCase: r.c, model: m, method: method, purpose: tested, episodes: r.journal.Pace.Tests, deadline: r.deadline(1)}
 	result, err := r.drive(ctx, test)
 	if err != nil {
 		return nil, err
 	}
 	out.Test, out.SteadyState = result.Score, result.SteadyState
 	// Times are those of a single loop; the optima of its starts are known by now.
-	test.name, test.episodes, test.integration = file+" single", timedStarts(test.episodes), true
+	test.name, test.episodes, test.integration, test.deadline = file+" single", timedStarts(len(result.Starts)), true, r.deadline(1+maxOverrun/2)
 	single, err := r.driveSingle(ctx, test)
 	if err != nil {
 		return nil, err
@@ -462,9 +462,12 @@ func (r *run) finish(ctx context.Context, reason string, watch *machine.Watch) (
 	if out.Solver, err = r.driveExactSolver(ctx, file, m, result.Starts); err != nil {
 		return nil, err
 	}
-	if out.Met = out.Test.meets(&r.opt); !out.Met || out.Test.lacksReferences() {
+	short := out.Test.Episodes < min(fewestStarts, r.journal.Pace.Tests)
+	if out.Met = out.Test.meets(&r.opt) && !short; !out.Met || out.Test.lacksReferences() {
 		out.Advice = advice(out, &r.opt)
-		if c := r.candidates(); len(out.Choice) < len(c) && !out.Choice[0].meets(&r.opt) {
+		if short {
+			out.Advice = fmt.Sprintf("a larger budget: there was no time to test more than %d starts", out.Test.Episodes)
+		} else if c := r.candidates(); len(out.Choice) < len(c) && !out.Choice[0].meets(&r.opt) {
 			out.Advice = "a larger budget, which leaves time to try " + c[len(c)-1].method
 		}
 	}
@@ -487,6 +490,7 @@ func (r *run) finish(ctx context.Context, reason string, watch *machine.Watch) (
 	if err := durable.WriteJSON(r.opt.Out+".report.json", out, "  "); err != nil {
 		return nil, fmt.Errorf("compile: %w", err)
 	}
+	r.journal.Pace.Tests, r.journal.Pace.Reported = out.Test.Episodes, len(rounds)
 	return out, r.commit()
 }
 

@@ -44,11 +44,11 @@ func (r *run) solverStarts() int {
 
 // driveExactSolver drives the solver from the test's starts, of which mapStarts are those of the chosen method.
 func (r *run) driveExactSolver(ctx context.Context, file string, m *model.Model, mapStarts []start) (*ExactSolver, error) {
-	n := r.solverStarts()
+	n := min(r.solverStarts(), len(mapStarts)) // whose references are solved
 	if n == 0 {
 		return nil, nil
 	}
-	solver, err := r.driveSingle(ctx, loops{name: file, gpcCase: r.c, model: m, method: exactSolver, purpose: tested, episodes: n})
+	solver, err := r.driveSingle(ctx, loops{name: file, gpcCase: r.c, model: m, method: exactSolver, purpose: tested, episodes: n, deadline: r.deadline(1 + maxOverrun)})
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +59,7 @@ func (r *run) driveExactSolver(ctx context.Context, file string, m *model.Model,
 		return out, nil
 	}
 	// The mean regret of the solver that gets the plant's state, over the starts that it is also safe from without.
-	informed, err := r.drive(ctx, loops{name: file + " informed", gpcCase: r.c.Informed(), model: m, method: exactSolver, purpose: tested, episodes: n, threads: 1})
+	informed, err := r.drive(ctx, loops{name: file + " informed", gpcCase: r.c.Informed(), model: m, method: exactSolver, purpose: tested, episodes: len(solver.Starts), threads: 1})
 	if err != nil {
 		return nil, err
 	}

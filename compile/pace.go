@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"runtime"
 
 	"github.com/gpc-engine/gpc/domain"
@@ -17,10 +18,9 @@ type pace struct {
 	Reference float64 `json:"reference"`
 	// Episodes are the times of an episode on one thread with a cached reference, s, by method.
 	Episodes map[string]float64 `json:"episodes,omitempty"`
-	// Epochs is the number of epochs that fits into each round; 0: unknown.
-	Epochs []int `json:"epochs,omitempty"`
-	// Tests is the number of starts of the last report's test.
-	Tests int `json:"tests,omitempty"`
+	// Tests is the number of starts of the last report's test, Reported that of its rounds.
+	Tests    int `json:"tests,omitempty"`
+	Reported int `json:"reported,omitempty"`
 	// Starts is the number of held-out starts where the options leave it open.
 	Starts int `json:"starts,omitempty"`
 }
@@ -40,8 +40,10 @@ const (
 	referenceShare       = 0.15
 	// A test has as many starts as the time allows.
 	minTests, maxTests = 100, 1000
-	// fewestStarts are held out, compared or tested where the usual least would take longer than the budget.
+	// fewestStarts are held out, compared or tested where the usual least would take longer than the budget. A test that
+	// its deadline ends with fewer meets no target. The last testShare of the budget is no choice's.
 	fewestStarts = 20
+	testShare    = 0.25
 )
 
 // timedStarts is the number of a test's starts that are driven again, one after another, for their times: a tenth, 20
@@ -148,9 +150,13 @@ func (r *run) reserve() float64 {
 }
 
 // choiceStarts is the number of a candidate's starts for which there is time before its test. 0: the candidate is left
-// out, as fewestStarts and their test would take longer than the budget.
+// out, as fewestStarts and their test would take longer than the budget, or there was no time to time it.
 func (r *run) choiceStarts(c candidate) int {
-	budget, perEpisode := r.opt.Budget.Seconds(), r.journal.Pace.Episodes[c.method]
+	budget := r.opt.Budget.Seconds()
+	perEpisode, timed := r.journal.Pace.Episodes[c.method]
+	if !timed && c.method != "direct" {
+		return 0
+	}
 	remaining := budget - r.spent()
 	room := (remaining - r.testSeconds(cmp.Or(r.opt.TestStarts, minTests), perEpisode)) / max(perEpisode, 1e-9)
 	n := int(min(float64(c.starts), max(fewestStarts, room)))
@@ -187,8 +193,18 @@ func (r *run) testStarts(method string) int {
 	return max(n, r.journal.Pace.Tests)
 }
 
-// secondsLeft is the rest of the budget for rounds, s.
-func (r *run) secondsLeft() float64 { return r.opt.Budget.Seconds() - r.reserve() - r.spent() }
+// deadline of a part of choice and test is a share of the budget, s of the run; 0, none, where another report of the same
+// rounds has been made.
+func (r *run) deadline(share float64) float64 {
+	if r.journal.Pace.Reported == len(r.journal.Rounds) {
+		return 0
+	}
+	return share * r.opt.Budget.Seconds()
+}
+
+// roundsEnd is when rounds end, s of the run, secondsLeft the time until then.
+func (r *run) roundsEnd() float64   { return r.opt.Budget.Seconds() - r.reserve() }
+func (r *run) secondsLeft() float64 { return r.roundsEnd() - r.spent() }
 
 const (
 	// A target is confirmed from confirmations times the held-out starts. It is maxConfirmations where that takes no
@@ -211,27 +227,30 @@ func (r *run) confirmationStarts(number int) int {
 	return limit
 }
 
-// timeMethods times each candidate from a few held-out starts with cached references, and the solver from one.
+// timeMethods times each candidate from a few held-out starts with cached references, and the solver from one, where
+// there is time for them.
 func (r *run) timeMethods(ctx context.Context, m *model.Model) error {
-	if r.journal.Pace.Episodes != nil {
-		return nil
-	}
 	share := func(starts int) int { return min(timedReferences, (starts+timedShare-1)/timedShare) }
 	if err := r.solveReferences(ctx, 0, share(r.opt.Starts)); err != nil {
 		return err
 	}
-	seconds := map[string]float64{}
+	seconds := maps.Clone(r.journal.Pace.Episodes)
+	if seconds == nil {
+		seconds = map[string]float64{}
+	}
 	methods := r.candidates()
 	if r.has(exactSolver) {
 		methods = append(methods, candidate{exactSolver, 1})
 	}
 	for _, c := range methods {
-		n := share(c.starts)
-		timed, err := r.drive(ctx, loops{name: "timed", gpcCase: r.c, model: m, method: c.method, purpose: heldOut, episodes: n, threads: 1})
+		if _, timed := seconds[c.method]; timed || c.method != "direct" && r.secondsLeft() <= 0 {
+			continue
+		}
+		timed, err := r.drive(ctx, loops{name: "timed", gpcCase: r.c, model: m, method: c.method, purpose: heldOut, episodes: share(c.starts), threads: 1, deadline: r.roundsEnd()})
 		if err != nil {
 			return err
 		}
-		seconds[c.method] = timed.Seconds / float64(n)
+		seconds[c.method] = timed.Seconds / float64(len(timed.Starts))
 	}
 	r.journal.Pace.Episodes = seconds
 	return r.save()
