@@ -13,7 +13,7 @@ import (
 const exactSolver = "nmpc-ahead"
 
 const (
-	// The solver drives from exactSolverStarts of the test's starts, fewer where they would take more than
+	// The solver drives from exactSolverStarts of the test's starts, fewer or none where they would take more than
 	// exactSolverShare of the budget.
 	exactSolverStarts = 20
 	exactSolverShare  = 0.05
@@ -33,13 +33,13 @@ type ExactSolver struct {
 	Fits     bool               `json:"fits"`                        // whether the solver's time between decisions is within that in 99 of 100
 }
 
-// solverStarts is the number of the solver's starts, 0 where the case has no solver or it was not timed.
+// solverStarts is the number of the solver's starts, 0 where the case has no solver, it was not timed, or takes too long.
 func (r *run) solverStarts() int {
 	seconds := r.journal.Pace.Episodes[exactSolver]
 	if seconds == 0 {
 		return 0
 	}
-	return max(1, min(exactSolverStarts, cmp.Or(r.opt.TestStarts, minTests), int(exactSolverShare*r.opt.Budget.Seconds()/seconds)))
+	return min(exactSolverStarts, cmp.Or(r.opt.TestStarts, minTests), int(exactSolverShare*r.opt.Budget.Seconds()/seconds))
 }
 
 // driveExactSolver drives the solver from the test's starts, of which mapStarts are those of the chosen method.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"runtime"
 
 	"github.com/gpc-engine/gpc/domain"
@@ -38,7 +37,7 @@ const (
 	// minStarts and maxStarts.
 	minStarts, maxStarts = 50, 200
 	referenceShare       = 0.15
-	// A test has as many starts as the time allows.
+	// A test has as many starts as the time allows; minTests are planned for.
 	minTests, maxTests = 100, 1000
 	// fewestStarts are held out, compared or tested where the usual least would take longer than the budget. A test that
 	// its deadline ends with fewer meets no target. The last testShare of the budget is no choice's.
@@ -183,12 +182,8 @@ func (r *run) testStarts(method string) int {
 	}
 	perEpisode, remaining := r.journal.Pace.Episodes[method], r.opt.Budget.Seconds()-r.spent()
 	n := maxTests
-	for n > minTests && r.testSeconds(n, perEpisode) > remaining {
-		n -= 50
-	}
-	if n == minTests {
-		perStart := r.journal.Pace.Reference + perEpisode/r.parallelEpisodes()
-		n = int(min(minTests, max(fewestStarts, (remaining+maxOverrun*r.opt.Budget.Seconds())/perStart)))
+	for n > fewestStarts && r.testSeconds(n, perEpisode) > remaining {
+		n -= 10
 	}
 	return max(n, r.journal.Pace.Tests)
 }
@@ -234,25 +229,23 @@ func (r *run) timeMethods(ctx context.Context, m *model.Model) error {
 	if err := r.solveReferences(ctx, 0, share(r.opt.Starts)); err != nil {
 		return err
 	}
-	seconds := maps.Clone(r.journal.Pace.Episodes)
-	if seconds == nil {
-		seconds = map[string]float64{}
+	p, methods := &r.journal.Pace, r.candidates()
+	if p.Episodes == nil {
+		p.Episodes = map[string]float64{}
 	}
-	methods := r.candidates()
 	if r.has(exactSolver) {
 		methods = append(methods, candidate{exactSolver, 1})
 	}
 	for _, c := range methods {
-		if _, timed := seconds[c.method]; timed || c.method != "direct" && r.secondsLeft() <= 0 {
+		if _, timed := p.Episodes[c.method]; timed || c.method != "direct" && r.secondsLeft() <= 0 {
 			continue
 		}
 		timed, err := r.drive(ctx, loops{name: "timed", gpcCase: r.c, model: m, method: c.method, purpose: heldOut, episodes: share(c.starts), threads: 1, deadline: r.roundsEnd()})
 		if err != nil {
 			return err
 		}
-		seconds[c.method] = timed.Seconds / float64(len(timed.Starts))
+		p.Episodes[c.method] = timed.Seconds / float64(len(timed.Starts))
 	}
-	r.journal.Pace.Episodes = seconds
 	return r.save()
 }
 

@@ -55,8 +55,7 @@ func (r *run) makeRound(ctx context.Context, number int) error {
 			if out.Epochs, err = r.affordableEpochs(ctx, number, out.Epochs, newSamples); err != nil {
 				return err
 			}
-			out.Scenarios = scenarios
-			if err := r.save(); err != nil {
+			if out.Scenarios, err = scenarios, r.save(); err != nil {
 				return err
 			}
 		}
@@ -145,6 +144,8 @@ const (
 	// solveShare is the share of the rounds' remaining time that one may spend on solving; training and closed loops
 	// have the rest.
 	solveShare = 0.5
+	// trainShare of the budget is the least time for training.
+	trainShare = 0.05
 	// A round's scenarios are solved in usualParts parts of at least minPart, or in smaller ones that take about as long
 	// as references of partSeconds.
 	usualParts  = 32
@@ -187,10 +188,9 @@ func (r *run) solve(ctx context.Context, folder string, seed uint64, points [][]
 			}
 		})
 		if err != nil && inTime.Err() != nil && ctx.Err() == nil {
-			if err := os.RemoveAll(opt.OutDir); err != nil {
-				return 0, total, err
+			if err = os.RemoveAll(opt.OutDir); err == nil {
+				break
 			}
-			break
 		}
 		if err != nil {
 			return 0, total, err
@@ -370,32 +370,33 @@ func (r *run) affordableEpochs(ctx context.Context, number, requested, added int
 	} else {
 		epoch = float64(r.journal.Rounds[number-1].Samples+added) * r.perSample()
 	}
-	if room := (usableShare*r.secondsLeft() - overhead - r.loopSeconds(number)) / epoch; epoch > 0 {
+	if room := (usableShare*r.trainingSeconds(number) - overhead) / epoch; epoch > 0 {
 		requested = int(max(1, min(float64(requested), room)))
 	}
 	return requested, nil
 }
 
-// loopSeconds is the time of a round's closed loops, s; before the first, of their references, which have half of what
-// is left at most.
-func (r *run) loopSeconds(number int) float64 {
+// trainingSeconds is the time for a round's training, s: before its closed loops, of the first round before their
+// references, which have half of what is left at most. It is trainShare of the budget at least.
+func (r *run) trainingSeconds(number int) float64 {
+	loops := min(r.sets()*float64(r.opt.Starts)*r.journal.Pace.Reference, r.secondsLeft()/2)
 	if number > 0 {
-		return r.journal.Rounds[number-1].Seconds.Evaluate
+		loops = r.journal.Rounds[number-1].Seconds.Evaluate
 	}
-	return min(r.sets()*float64(r.opt.Starts)*r.journal.Pace.Reference, r.secondsLeft()/2)
+	return max(r.secondsLeft()-loops, trainShare*r.opt.Budget.Seconds())
 }
 
 // shorten is the number of a training's epochs for which there is time. They take longer than planned where other work
 // has begun on the machine since.
 func (r *run) shorten(number int) func(epochs int) int {
-	start, first, loops := time.Time{}, 0, 0.0
+	start, first, limit := time.Time{}, 0, 0.0
 	return func(epochs int) int {
 		if start.IsZero() {
-			start, first, loops = r.clock(), epochs, r.loopSeconds(number)
+			start, first, limit = r.clock(), epochs, r.trainingSeconds(number)
 			return math.MaxInt
 		}
 		perEpoch := r.since(start) / float64(epochs-first)
-		return epochs + int(max(0, (r.secondsLeft()-loops)/max(perEpoch, 1e-9)))
+		return epochs + int(max(0, (limit-r.since(start))/max(perEpoch, 1e-9)))
 	}
 }
 
