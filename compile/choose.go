@@ -118,7 +118,7 @@ func (t *comparison) add(score Score, outcomes []outcome, better bool) {
 
 // driveHeldOut drives a method from the held-out starts.
 func (r *run) driveHeldOut(ctx context.Context, file string, m *model.Model, c candidate) (drive, []outcome, error) {
-	d, err := r.driveSingle(ctx, loops{name: file + " choice", gpcCase: r.c, model: m, method: c.method, purpose: heldOut, episodes: c.starts, deadline: r.deadline(1 - testShare)})
+	d, err := r.driveSingle(ctx, loops{name: file + " choice", gpcCase: r.c, model: m, method: c.method, purpose: heldOut, episodes: c.starts, deadline: r.deadline(1 - maxOverrun)})
 	d.Score.TooSlow = !r.fits(&d.Score)
 	var outcomes []outcome
 	for _, s := range d.Starts {

@@ -51,8 +51,8 @@ type Options struct {
 	// Scenarios of the first round; 0: the case's.
 	Scenarios int
 	// Starts is the number of held-out starts for the decisions between rounds, and of those probed for the worst. 0:
-	// 200, or down to 50 where their references would take a large share of the budget. TestStarts are for the report
-	// alone; 0: 1000, or down to 100 where time is short.
+	// 200, or down to 20 where their references would take a large share of the budget. TestStarts are for the report
+	// alone; 0: 1000, or down to 20 where time is short. Both end with fewer where the time is up.
 	Starts, TestStarts int
 	Seed               uint64
 	Threads            int // 0: all
@@ -215,7 +215,7 @@ type Report struct {
 	// Test is the chosen method from starts that no decision has used. Its times are those of the first tenth, one
 	// after another.
 	Test      Score        `json:"test"`                // of the chosen method from starts that no decision has looked at
-	Solver    *ExactSolver `json:"solver,omitempty"`    // of the warm exact solver between decisions (`nmpc-ahead`) from the first starts of the test, on one thread; absent where the case has none
+	Solver    *ExactSolver `json:"solver,omitempty"`    // of the warm exact solver between decisions (`nmpc-ahead`) from the first starts of the test, on one thread; absent where the case has none, or it takes too long for the budget
 	Plain     *Plain       `json:"plain,omitempty"`     // of a plain network in the map's place (`--plain`); absent elsewhere
 	Disturbed bool         `json:"disturbed,omitempty"` // whether something acts on the plant that nobody knows in advance, the reference neither: regret may be below zero; absent: nothing does
 	// Measured: every method got estimates from measurements, in the declared plant.
@@ -450,7 +450,8 @@ func (r *run) finish(ctx context.Context, reason string, watch *machine.Watch) (
 	}
 	out.Test, out.SteadyState = result.Score, result.SteadyState
 	// Times are those of a single loop; the optima of its starts are known by now.
-	test.name, test.episodes, test.integration, test.deadline = file+" single", timedStarts(len(result.Starts)), true, r.deadline(1+maxOverrun/2)
+	test.name, test.episodes, test.integration = file+" single", timedStarts(len(result.Starts)), true
+	test.deadline = r.deadline(1 + maxOverrun/2)
 	single, err := r.driveSingle(ctx, test)
 	if err != nil {
 		return nil, err

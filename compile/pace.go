@@ -26,7 +26,7 @@ type pace struct {
 
 const (
 	// maxReservedShare of a budget is the most reserved for choice and test, untimedShare what is reserved at least
-	// before the methods are timed. They may use maxOverrun of a budget beyond it.
+	// before the methods are timed. What follows a test may use maxOverrun of a budget beyond it.
 	maxReservedShare, untimedShare, maxOverrun = 0.5, 0.25, 0.1
 	// timedReferences are solved before the first round, from held-out starts, so that their optima are cached.
 	// There are fewer where they would take more than timedReferencesShare of the budget.
@@ -40,9 +40,8 @@ const (
 	// A test has as many starts as the time allows; minTests are planned for.
 	minTests, maxTests = 100, 1000
 	// fewestStarts are held out, compared or tested where the usual least would take longer than the budget. A test that
-	// its deadline ends with fewer meets no target. The last testShare of the budget is no choice's.
+	// its deadline ends with fewer meets no target.
 	fewestStarts = 20
-	testShare    = 0.25
 )
 
 // timedStarts is the number of a test's starts that are driven again, one after another, for their times: a tenth, 20
@@ -116,13 +115,8 @@ func (r *run) holdOut() error {
 // take referenceShare of the budget.
 func (r *run) affordableStarts() int {
 	p := &r.journal.Pace
-	perStart := r.sets() * (p.Reference + p.Episodes["direct"]/r.parallelEpisodes())
-	return int(min(maxStarts, max(r.least(minStarts, perStart), referenceShare*r.opt.Budget.Seconds()/perStart)))
-}
-
-// least is the usual least number of starts, less where these would take longer than the budget.
-func (r *run) least(usual int, perStart float64) float64 {
-	return min(float64(usual), max(fewestStarts, r.opt.Budget.Seconds()/perStart))
+	affordable := r.opt.Budget.Seconds() / (r.sets() * (p.Reference + p.Episodes["direct"]/r.parallelEpisodes()))
+	return int(min(maxStarts, max(min(minStarts, affordable), fewestStarts, referenceShare*affordable)))
 }
 
 // sets is the number of sets of starts of a round's map: held out, its own data, probed.
@@ -149,19 +143,13 @@ func (r *run) reserve() float64 {
 }
 
 // choiceStarts is the number of a candidate's starts for which there is time before its test. 0: the candidate is left
-// out, as fewestStarts and their test would take longer than the budget, or there was no time to time it.
+// out. It was not timed, or these and fewestStarts of a test would take longer than the budget.
 func (r *run) choiceStarts(c candidate) int {
-	budget := r.opt.Budget.Seconds()
 	perEpisode, timed := r.journal.Pace.Episodes[c.method]
-	if !timed && c.method != "direct" {
-		return 0
-	}
-	remaining := budget - r.spent()
+	remaining := r.opt.Budget.Seconds() - r.spent()
 	room := (remaining - r.testSeconds(cmp.Or(r.opt.TestStarts, minTests), perEpisode)) / max(perEpisode, 1e-9)
 	n := int(min(float64(c.starts), max(fewestStarts, room)))
-	tests := cmp.Or(r.opt.TestStarts, fewestStarts)
-	least := r.testSeconds(tests, r.journal.Pace.Episodes["direct"]) // references take their time whatever is chosen
-	if c.method != "direct" && float64(n)*perEpisode+r.testSeconds(tests, perEpisode) > max(remaining, least+min(0, remaining))+maxOverrun*budget {
+	if c.method != "direct" && (!timed || float64(n+fewestStarts)*perEpisode > remaining) {
 		return 0
 	}
 	return n
@@ -188,8 +176,8 @@ func (r *run) testStarts(method string) int {
 	return max(n, r.journal.Pace.Tests)
 }
 
-// deadline of a part of choice and test is a share of the budget, s of the run; 0, none, where another report of the same
-// rounds has been made.
+// deadline of a part of choice and test is a share of the budget, s of the run. It is 0, none, where there is a report of
+// the same rounds.
 func (r *run) deadline(share float64) float64 {
 	if r.journal.Pace.Reported == len(r.journal.Rounds) {
 		return 0

@@ -164,26 +164,24 @@ func (r *run) solve(ctx context.Context, folder string, seed uint64, points [][]
 	if domain.AbilitiesOfSolver(r.c.Definition().Solver).SolveVisited == nil {
 		visited = ""
 	}
-	opt.Chunk = max((len(points)+usualParts-1)/usualParts, minPart)
-	if reference := r.journal.Pace.Reference; reference > 0 {
-		opt.Chunk = int(min(float64(opt.Chunk), max(partSeconds/reference, float64(r.threads()))))
-	}
+	small := max(int(partSeconds/max(r.journal.Pace.Reference, 1e-6)), r.threads())
+	opt.Chunk = min(max((len(points)+usualParts-1)/usualParts, minPart), small)
 	opt.Shard.Count = (len(points) + opt.Chunk - 1) / opt.Chunk
 	start := r.clock()
 	inTime, cut := context.WithCancel(ctx)
 	defer cut()
 	for scenarios < len(points) {
 		first, k := scenarios, float64(opt.Shard.Index)
-		needed := policy == "" && len(r.journal.Rounds) == 0 && first < minPart && total.Retained < leastScenarios
+		minimum := policy == "" && len(r.journal.Rounds) == 0 && first < minPart && total.Retained < leastScenarios
 		opt.OutDir = part(folder, opt.Shard.Index)
-		if !needed && r.since(start)*(k+1)/max(k, 1) > limit {
+		if !minimum && r.since(start)*(k+1)/max(k, 1) > limit {
 			cut()
 		}
 		counters, err := r.c.Dataset(inTime, visited, engine.Options{}, opt, func(p dataset.Progress) {
 			if p.Stage == "solve" {
 				p.Done, p.Total = first+p.Done, len(points)
 			}
-			if r.opt.Progress(Progress{Stage: p.Stage, Done: p.Done, Total: p.Total}); !needed && r.since(start) > limit {
+			if r.opt.Progress(Progress{Stage: p.Stage, Done: p.Done, Total: p.Total}); !minimum && r.since(start) > limit {
 				cut()
 			}
 		})
@@ -376,8 +374,8 @@ func (r *run) affordableEpochs(ctx context.Context, number, requested, added int
 	return requested, nil
 }
 
-// trainingSeconds is the time for a round's training, s: before its closed loops, of the first round before their
-// references, which have half of what is left at most. It is trainShare of the budget at least.
+// trainingSeconds is the time for a round's training before its closed loops, s: trainShare of the budget at least. The
+// references of the first round's loops have half of what is left at most.
 func (r *run) trainingSeconds(number int) float64 {
 	loops := min(r.sets()*float64(r.opt.Starts)*r.journal.Pace.Reference, r.secondsLeft()/2)
 	if number > 0 {
