@@ -350,10 +350,9 @@ func TestABudgetHoldsForASlowSystem(t *testing.T) {
 	for _, v := range []struct {
 		reference time.Duration
 		load      float64
-	}{{20 * time.Millisecond, 1}, {20 * time.Millisecond, 3}, {time.Second, 1}, {time.Second, 3}, {5 * time.Second, 1}} {
+	}{{20 * time.Millisecond, 3}, {time.Second, 3}, {5 * time.Second, 1}} {
 		c, opt, now := slowRun(t, v.reference, v.load)
 		got := require.Get(compile(context.Background(), c, opt, now))(t)
-		t.Logf("%v and %v times that: %.1f s, %.1f at the end; %d tests, advice %q; %+v", v.reference, v.load, got.Seconds, got.EndSeconds, got.Test.Episodes, got.Advice, got.Rounds[0].Seconds)
 		if got.Seconds > 1.1*opt.Budget.Seconds() || got.Seconds < 0.5*opt.Budget.Seconds() {
 			t.Errorf("references of %v, later %v times that: %.1f s of %v", v.reference, v.load, got.Seconds, opt.Budget)
 		}
@@ -365,7 +364,7 @@ func TestABudgetHoldsForASlowSystem(t *testing.T) {
 
 // TestDataThatTimeEndedIsNotContinued: a run that is interrupted in the training goes on with the same scenarios.
 func TestDataThatTimeEndedIsNotContinued(t *testing.T) {
-	c, opt, now := slowRun(t, time.Second, 1)
+	c, opt, now := slowRun(t, 100*time.Millisecond, 1)
 	ctx, cancel := context.WithCancel(context.Background())
 	see, solves := opt.Progress, 0
 	opt.Progress = func(p Progress) {
