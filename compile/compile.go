@@ -81,27 +81,20 @@ const (
 
 // Round is one turn of data, training and closed loops.
 type Round struct {
-	Kind Kind   `json:"kind"` // what the round added
-	Why  string `json:"why"`  // its reason
-	// From is the round whose map it continued from; the first continued from none.
-	From int `json:"from"` // number of the round whose map it went on from, from 0
-	// Of the Wanted scenarios, Scenarios were solved in time, Focused of them near starts where the previous map did
-	// worst.
-	Wanted    int `json:"wanted"`    // scenarios that it was to add
-	Scenarios int `json:"scenarios"` // solved anew before the time was up
-	Focused   int `json:"focused"`   // of them near starts that the map before did worst from
-	// Solves is the number of solves with samples, where Report.KeptOff asks for room. NoRoom counts those that keep
-	// off the limits by less than Report.KeptOff: no plan from their start keeps off so much.
-	Solves int `json:"solves,omitempty"`  // that gave samples of these scenarios, where `kept_off` is there
-	NoRoom int `json:"no_room,omitempty"` // of these solves, those that keep off the limits by less than `kept_off`: no plan from their start keeps off so much; absent: 0
+	Kind      Kind   `json:"kind"`              // what the round added
+	Why       string `json:"why"`               // its reason
+	From      int    `json:"from"`              // number of the round whose map it went on from, from 0
+	Wanted    int    `json:"wanted"`            // scenarios that it was to add
+	Scenarios int    `json:"scenarios"`         // solved anew before the time was up
+	Focused   int    `json:"focused"`           // of them near starts that the map before did worst from
+	Solves    int    `json:"solves,omitempty"`  // that gave samples of these scenarios, where `kept_off` is there
+	NoRoom    int    `json:"no_room,omitempty"` // of these solves, those that keep off the limits by less than `kept_off`: no plan from their start keeps off so much; absent: 0
 	// Samples is the size of the map's training data.
-	Samples  int   `json:"samples"`
-	Epochs   int   `json:"epochs"`   // of the training
-	Training Score `json:"training"` // of the map without a guard from starts of its own data
-	Probed   Score `json:"probed"`   // likewise from new starts
-	HeldOut  Score `json:"held_out"` // of `direct` as it is used
-	// Confirmed is HeldOut from 5 to 25 times as many starts, new in each round, where HeldOut meets the target; nil
-	// otherwise.
+	Samples   int    `json:"samples"`
+	Epochs    int    `json:"epochs"`              // of the training
+	Training  Score  `json:"training"`            // of the map without a guard from starts of its own data
+	Probed    Score  `json:"probed"`              // likewise from new starts
+	HeldOut   Score  `json:"held_out"`            // of `direct` as it is used
 	Confirmed *Score `json:"confirmed,omitempty"` // from 5 to 25 times as many starts, where the target is met
 	// Worst are the probed starts to solve around in a round that continues from this map.
 	Worst   [][]float64 `json:"worst,omitempty"`
@@ -128,14 +121,13 @@ type Score struct {
 	// no optimum is not the map's gain.
 	Floored closedloop.Number `json:"floored_pct"` // mean with no episode counted as less than nothing, which the target is held to
 	// Capped also counts no episode above the largest regret asked for. Decisions between rounds and maps use it.
-	Capped    closedloop.Number `json:"capped_pct"`           // that with no episode counted as more than the largest regret that was asked for
-	Median    closedloop.Number `json:"median_pct"`           // median regret
-	P90       closedloop.Number `json:"p90_pct"`              // 90 % quantile
-	Max       closedloop.Number `json:"max_pct"`              // largest
-	Min       closedloop.Number `json:"min_pct"`              // least: below zero where the reference was no optimum
-	Unsolved  int               `json:"unsolved"`             // episodes without a reference
-	BestKnown int               `json:"best_known,omitempty"` // episodes in which no reference costs as little as the method, whose own cost then counts as the best known; absent: none
-	// Referenced are the safe episodes with a reference above zero, which the regrets are of.
+	Capped      closedloop.Number             `json:"capped_pct"`             // that with no episode counted as more than the largest regret that was asked for
+	Median      closedloop.Number             `json:"median_pct"`             // median regret
+	P90         closedloop.Number             `json:"p90_pct"`                // 90 % quantile
+	Max         closedloop.Number             `json:"max_pct"`                // largest
+	Min         closedloop.Number             `json:"min_pct"`                // least: below zero where the reference was no optimum
+	Unsolved    int                           `json:"unsolved"`               // episodes without a reference
+	BestKnown   int                           `json:"best_known,omitempty"`   // episodes in which no reference costs as little as the method, whose own cost then counts as the best known; absent: none
 	Referenced  int                           `json:"referenced"`             // safe episodes with a reference above zero, which the regrets are of
 	NoReference []closedloop.MissingReference `json:"no_reference,omitempty"` // why episodes have none, a reason each; absent: all have
 	// Rescued are the decisions for which the guard asked a solver. Replaced are those that executed another action
@@ -200,33 +192,29 @@ func (s *Score) rate() float64 { return float64(s.Unsafe-s.NoWay) / float64(s.Ep
 
 // Report describes a run and its model.
 type Report struct {
-	Case   string `json:"case"`   // its name
-	Model  string `json:"model"`  // file written, without its folder: the report lies beside it
-	Device string `json:"device"` // that it ran on
-	Commit string `json:"commit"` // of the program
-	Seed   uint64 `json:"seed"`   // of all that was drawn
-	// Findings are of a check of the system before the first round.
+	Case     string             `json:"case"`               // its name
+	Model    string             `json:"model"`              // file written, without its folder: the report lies beside it
+	Device   string             `json:"device"`             // that it ran on
+	Commit   string             `json:"commit"`             // of the program
+	Seed     uint64             `json:"seed"`               // of all that was drawn
 	Findings diagnosis.Findings `json:"findings,omitempty"` // of a check of the system (`gpc check`); absent: nothing, or a case of the program's own
 	Clock    string             `json:"clock"`              // what times and the budget are of: `wall`, or `cpu`, the CPU time of the process over its threads (`--budget-cpu`)
 	Rounds   []Round            `json:"rounds"`
-	Best     int                `json:"best"` // number of the round whose map it is, from 0
-	// Choice are the methods compared on the held-out starts; the first is chosen.
-	Choice []Score `json:"choice"` // of the methods compared on held-out starts; the first is chosen
+	Best     int                `json:"best"`   // number of the round whose map it is, from 0
+	Choice   []Score            `json:"choice"` // of the methods compared on held-out starts; the first is chosen
 	// Test is the chosen method from starts that no decision has used. Its times are those of the first tenth, one
 	// after another.
-	Test      Score        `json:"test"`                // of the chosen method from starts that no decision has looked at
-	Solver    *ExactSolver `json:"solver,omitempty"`    // of the warm exact solver between decisions (`nmpc-ahead`) from the first starts of the test, on one thread; absent where the case has none, or it takes too long for the budget
-	Plain     *Plain       `json:"plain,omitempty"`     // of a plain network in the map's place (`--plain`); absent elsewhere
-	Disturbed bool         `json:"disturbed,omitempty"` // whether something acts on the plant that nobody knows in advance, the reference neither: regret may be below zero; absent: nothing does
-	// Measured: every method got estimates from measurements, in the declared plant.
-	Measured    bool    `json:"measured,omitempty"`             // whether every method was given estimates of what is measured, in the plant as it is declared; absent where the state is measured exactly. Then `solver.own_mean_pct` less `solver.informed_mean_pct` is what not knowing the state costs, and `solver.map_mean_pct` less `solver.own_mean_pct` is what the map adds
-	KeptOff     float64 `json:"kept_off,omitempty"`             // standard deviations of the closed loop that samples, map and solver keep off every limit; absent: 0
-	Plant       string  `json:"plant,omitempty"`                // in a line what was driven where it is another plant than the model (`--plant`); absent elsewhere
-	Delay       float64 `json:"delay,omitempty"`                // of the plant's actions behind what they are decided by, in periods; absent: 0
-	SteadyState string  `json:"steady_state_outside,omitempty"` // what state's range the optimal steady state of a plant that runs on lies outside of; absent: none
-	// Integration is that of the chosen method from the first starts of the test.
-	Integration *closedloop.Integration `json:"integration,omitempty"` // a few of the test's episodes in a plant of finer steps of integration; absent where the plant is not the model, or its system has no ODE
-	Met         bool                    `json:"met"`                   // whether the test meets target and tail
+	Test        Score                   `json:"test"`                           // of the chosen method from starts that no decision has looked at
+	Solver      *ExactSolver            `json:"solver,omitempty"`               // of the warm exact solver between decisions (`nmpc-ahead`) from the first starts of the test, on one thread; absent where the case has none, or it takes too long for the budget
+	Plain       *Plain                  `json:"plain,omitempty"`                // of a plain network in the map's place (`--plain`); absent elsewhere
+	Disturbed   bool                    `json:"disturbed,omitempty"`            // whether something acts on the plant that nobody knows in advance, the reference neither: regret may be below zero; absent: nothing does
+	Measured    bool                    `json:"measured,omitempty"`             // whether every method was given estimates of what is measured, in the plant as it is declared; absent where the state is measured exactly. Then `solver.own_mean_pct` less `solver.informed_mean_pct` is what not knowing the state costs, and `solver.map_mean_pct` less `solver.own_mean_pct` is what the map adds
+	KeptOff     float64                 `json:"kept_off,omitempty"`             // standard deviations of the closed loop that samples, map and solver keep off every limit; absent: 0
+	Plant       string                  `json:"plant,omitempty"`                // in a line what was driven where it is another plant than the model (`--plant`); absent elsewhere
+	Delay       float64                 `json:"delay,omitempty"`                // of the plant's actions behind what they are decided by, in periods; absent: 0
+	SteadyState string                  `json:"steady_state_outside,omitempty"` // what state's range the optimal steady state of a plant that runs on lies outside of; absent: none
+	Integration *closedloop.Integration `json:"integration,omitempty"`          // a few of the test's episodes in a plant of finer steps of integration; absent where the plant is not the model, or its system has no ODE
+	Met         bool                    `json:"met"`                            // whether the test meets target and tail
 	Target      struct {
 		Mean float64 `json:"mean_pct"` // mean regret asked for
 		Max  float64 `json:"max_pct"`  // largest regret asked for

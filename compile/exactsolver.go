@@ -22,12 +22,9 @@ const (
 // ExactSolver is the result of the exact solver from the first starts of the test, on one thread.
 type ExactSolver struct {
 	Score
-	// Compared counts the starts where both are safe and there is a reference. Map and Own are the two mean regrets
-	// there.
-	Compared int               `json:"compared"`     // of these starts, those from which both it and the chosen method are safe and there is a reference
-	Map      closedloop.Number `json:"map_mean_pct"` // mean regret of the chosen method there
-	Own      closedloop.Number `json:"own_mean_pct"` // that of the solver there
-	// Informed is the solver's regret where it gets the plant's state; absent where it always does.
+	Compared int                `json:"compared"`                    // of these starts, those from which both it and the chosen method are safe and there is a reference
+	Map      closedloop.Number  `json:"map_mean_pct"`                // mean regret of the chosen method there
+	Own      closedloop.Number  `json:"own_mean_pct"`                // that of the solver there
 	Informed *closedloop.Number `json:"informed_mean_pct,omitempty"` // that of the solver from the same starts where it is given the state of the plant; absent where it is anyway
 	Period   closedloop.Number  `json:"period_us"`                   // time between two decisions
 	Fits     bool               `json:"fits"`                        // whether the solver's time between decisions is within that in 99 of 100
