@@ -137,7 +137,11 @@ func (r *run) driveAll(ctx context.Context, l loops) (d drive, err error) {
 		},
 		Progress: func(done, total int) {
 			r.opt.Progress(Progress{Stage: "drive " + l.method + " from " + startsOf[l.purpose], Done: done, Total: total})
-			if l.deadline > 0 && done > 0 && done%threads == 0 && r.spent()+r.since(begin)*float64(threads)/float64(done) > l.deadline {
+			perEpisode := r.since(begin) / float64(done)
+			if l.threads == 0 { // those of single loops have known references
+				perEpisode = max(perEpisode, r.journal.Pace.Reference)
+			}
+			if l.deadline > 0 && done > 0 && done%threads == 0 && r.spent()+perEpisode*float64(threads) > l.deadline {
 				cut() // the next ones would end too late
 			}
 		},

@@ -189,6 +189,11 @@ func (r *run) deadline(share float64) float64 {
 func (r *run) roundsEnd() float64   { return r.opt.Budget.Seconds() - r.reserve() }
 func (r *run) secondsLeft() float64 { return r.roundsEnd() - r.spent() }
 
+// choiceEnd is the deadline of what the choice of a method needs: it has referenceShare of the budget at least.
+func (r *run) choiceEnd() float64 {
+	return max(r.roundsEnd(), r.spent()+referenceShare*r.opt.Budget.Seconds())
+}
+
 const (
 	// A target is confirmed from confirmations times the held-out starts. It is maxConfirmations where that takes no
 	// more than confirmationShare of the remaining time: a thousand starts miss a tail of one in a thousand.
@@ -224,11 +229,12 @@ func (r *run) timeMethods(ctx context.Context, m *model.Model) error {
 	if r.has(exactSolver) {
 		methods = append(methods, candidate{exactSolver, 1})
 	}
+	deadline := r.choiceEnd()
 	for _, c := range methods {
-		if _, timed := p.Episodes[c.method]; timed || c.method != "direct" && r.secondsLeft() <= 0 {
+		if _, timed := p.Episodes[c.method]; timed || c.method != "direct" && r.spent() > deadline {
 			continue
 		}
-		timed, err := r.drive(ctx, loops{name: "timed", gpcCase: r.c, model: m, method: c.method, purpose: heldOut, episodes: share(c.starts), threads: 1, deadline: r.roundsEnd()})
+		timed, err := r.drive(ctx, loops{name: "timed", gpcCase: r.c, model: m, method: c.method, purpose: heldOut, episodes: share(c.starts), threads: 1, deadline: deadline})
 		if err != nil {
 			return err
 		}

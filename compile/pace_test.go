@@ -188,6 +188,16 @@ func TestConfirming(t *testing.T) {
 	}
 }
 
+// TestAChoiceHasTime: 0.15 of the budget at least, where the rounds have used theirs.
+func TestAChoiceHasTime(t *testing.T) {
+	r := &run{c: sled(t), opt: Options{Starts: 200, Budget: 100 * time.Second}, clock: func() time.Time { return time.Time{} }}
+	for spent, want := range map[float64]float64{0: 75, 60: 75, 70: 85} {
+		if r.earlierSeconds = spent; r.choiceEnd() != want {
+			t.Errorf("after %v s: until %v s, want %v", spent, r.choiceEnd(), want)
+		}
+	}
+}
+
 // TestReserve is what the slowest method would take, and at most half of a budget.
 func TestReserve(t *testing.T) {
 	c := sled(t)

@@ -259,8 +259,7 @@ func (r *run) evaluate(ctx context.Context, number int, m *model.Model, out *Rou
 		return err
 	}
 	file := r.mapFile(number)
-	deadline := max(r.roundsEnd(), r.spent()+referenceShare*r.opt.Budget.Seconds()) // too few starts choose no method
-	direct, err := r.drive(ctx, loops{name: file, gpcCase: r.c, model: m, method: "direct", purpose: heldOut, episodes: r.opt.Starts, deadline: deadline})
+	direct, err := r.drive(ctx, loops{name: file, gpcCase: r.c, model: m, method: "direct", purpose: heldOut, episodes: r.opt.Starts, deadline: r.choiceEnd()})
 	if err != nil {
 		return err
 	}
