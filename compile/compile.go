@@ -81,16 +81,15 @@ const (
 
 // Round is one turn of data, training and closed loops.
 type Round struct {
-	Kind      Kind   `json:"kind"`              // what the round added
-	Why       string `json:"why"`               // its reason
-	From      int    `json:"from"`              // number of the round whose map it went on from, from 0
-	Wanted    int    `json:"wanted"`            // scenarios that it was to add
-	Scenarios int    `json:"scenarios"`         // solved anew before the time was up
-	Focused   int    `json:"focused"`           // of them near starts that the map before did worst from
-	Solves    int    `json:"solves,omitempty"`  // that gave samples of these scenarios, where `kept_off` is there
-	NoRoom    int    `json:"no_room,omitempty"` // of these solves, those that keep off the limits by less than `kept_off`: no plan from their start keeps off so much; absent: 0
-	// Samples is the size of the map's training data.
-	Samples   int    `json:"samples"`
+	Kind      Kind   `json:"kind"`                // what the round added
+	Why       string `json:"why"`                 // its reason
+	From      int    `json:"from"`                // number of the round whose map it went on from, from 0
+	Wanted    int    `json:"wanted"`              // scenarios that it was to add
+	Scenarios int    `json:"scenarios"`           // solved anew before the time was up
+	Focused   int    `json:"focused"`             // of them near starts that the map before did worst from
+	Solves    int    `json:"solves,omitempty"`    // that gave samples of these scenarios, where `kept_off` is there
+	NoRoom    int    `json:"no_room,omitempty"`   // of these solves, those that keep off the limits by less than `kept_off`: no plan from their start keeps off so much; absent: 0
+	Samples   int    `json:"samples"`             // the size of the map's training data
 	Epochs    int    `json:"epochs"`              // of the training
 	Training  Score  `json:"training"`            // of the map without a guard from starts of its own data
 	Probed    Score  `json:"probed"`              // likewise from new starts
@@ -132,19 +131,16 @@ type Score struct {
 	NoReference []closedloop.MissingReference `json:"no_reference,omitempty"` // why episodes have none, a reason each; absent: all have
 	// Rescued are the decisions for which the guard asked a solver. Replaced are those that executed another action
 	// than the method's: the guard follows an accepted plan, the solver's too, while that is the better.
-	Rescued  closedloop.Number `json:"rescued_pct"`  // decisions for which the guard asked a solver
-	Replaced closedloop.Number `json:"replaced_pct"` // decisions in which something else than the method's own action was executed
-	// Late are the decisions that took longer than a period.
-	Late       closedloop.Number `json:"late_pct"`
-	LateStarts int               `json:"late_starts,omitempty"` // held-out episodes with such a decision, which count as unsafe in the choice; absent: 0
-	TooSlow    bool              `json:"too_slow,omitempty"`    // whether the work between decisions takes longer than a period in more than one of 100, so that the method was not chosen; absent: it does not
-	Clock      string            `json:"clock,omitempty"`       // `cpu` where decisions were late by wall time: the times, and what follows from them, are then of CPU time; absent: by the clock of the run
-	P50        closedloop.Number `json:"p50_us"`                // median time of a decision behind an episode's first
-	P99        closedloop.Number `json:"p99_us"`                // its 99 % quantile
-	// Cold are the first decisions of episodes. Where it is set, P50 and P99 leave them out.
-	Cold *closedloop.Quantiles `json:"cold_us,omitempty"` // of the first decisions of episodes; absent where the times above are of all
-	// Prepare are the times of a method's work between decisions.
-	Prepare *closedloop.Quantiles `json:"prepare_us,omitempty"`
+	Rescued    closedloop.Number     `json:"rescued_pct"`           // decisions for which the guard asked a solver
+	Replaced   closedloop.Number     `json:"replaced_pct"`          // decisions in which something else than the method's own action was executed
+	Late       closedloop.Number     `json:"late_pct"`              // the decisions that took longer than a period
+	LateStarts int                   `json:"late_starts,omitempty"` // held-out episodes with such a decision, which count as unsafe in the choice; absent: 0
+	TooSlow    bool                  `json:"too_slow,omitempty"`    // whether the work between decisions takes longer than a period in more than one of 100, so that the method was not chosen; absent: it does not
+	Clock      string                `json:"clock,omitempty"`       // `cpu` where decisions were late by wall time: the times, and what follows from them, are then of CPU time; absent: by the clock of the run
+	P50        closedloop.Number     `json:"p50_us"`                // median time of a decision behind an episode's first
+	P99        closedloop.Number     `json:"p99_us"`                // its 99 % quantile
+	Cold       *closedloop.Quantiles `json:"cold_us,omitempty"`     // of the first decisions of episodes; absent where the times above are of all
+	Prepare    *closedloop.Quantiles `json:"prepare_us,omitempty"`  // the times of a method's work between decisions
 }
 
 const (
@@ -219,13 +215,12 @@ type Report struct {
 		Mean float64 `json:"mean_pct"` // mean regret asked for
 		Max  float64 `json:"max_pct"`  // largest regret asked for
 	} `json:"target"`
-	Ended      string  `json:"ended"`       // why there is no further round
-	Advice     string  `json:"advice"`      // what is left to do where the target is not met; ""
-	Seconds    float64 `json:"seconds"`     // time by the clock, earlier runs of the folder included
-	EndSeconds float64 `json:"end_seconds"` // of these, choice and test of this run
-	// Load is the machine's load, TimesLoad that during the timing of Test; absent where unknown.
-	Load      *closedloop.Load `json:"load,omitempty"`       // of the machine; absent where it is not known
-	TimesLoad *closedloop.Load `json:"times_load,omitempty"` // while the times of `test` were taken
+	Ended      string           `json:"ended"`                // why there is no further round
+	Advice     string           `json:"advice"`               // what is left to do where the target is not met; ""
+	Seconds    float64          `json:"seconds"`              // time by the clock, earlier runs of the folder included
+	EndSeconds float64          `json:"end_seconds"`          // of these, choice and test of this run
+	Load       *closedloop.Load `json:"load,omitempty"`       // of the machine; absent where it is not known
+	TimesLoad  *closedloop.Load `json:"times_load,omitempty"` // while the times of `test` were taken
 }
 
 // run is one run in progress.
