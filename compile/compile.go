@@ -236,6 +236,7 @@ type run struct {
 	start           time.Time
 	earlierSeconds  float64 // seconds of earlier runs
 	excludedSeconds float64 // seconds outside the budget
+	trialShare      float64 // of the budget, in which the trials of the choice end
 
 	saved     time.Time // when the journal was
 	part      *float64  // seconds of what is being made; nil: of nothing that is counted

@@ -229,7 +229,7 @@ func TestBudgetEndsSolving(t *testing.T) {
 	}
 	got := require.Get(compile(context.Background(), sled(t), opt, func() time.Time { return time.Unix(0, 0).Add(elapsed) }))(t)
 	first := got.Rounds[0]
-	if first.Wanted != 4000 || first.Scenarios == 0 || first.Scenarios >= 4000 || first.HeldOut.Episodes == 0 {
+	if first.Wanted != 4000 || first.Scenarios == 0 || first.Scenarios >= 4000 || first.HeldOut.Episodes != 8 || got.Choice[0].Episodes != 8 {
 		t.Errorf("first round %+v", first)
 	}
 	if got.Ended != noTimeLeft {
