@@ -122,6 +122,18 @@ func TestTheFirstRoundFitsTheBudget(t *testing.T) {
 	}
 }
 
+// TestAnEpochIsTimedByAPartOfIt: where it takes long.
+func TestAnEpochIsTimedByAPartOfIt(t *testing.T) {
+	c, opt, clock := longTraining(t)
+	opt.Progress = func(p Progress) {
+		clock.see(p, map[string]time.Duration{"train": time.Second, "time training": time.Second})
+	}
+	got := require.Get(compile(context.Background(), c, opt, clock.now))(t)
+	if n := clock.done["time training"]; n < 3 || n > 5 || got.Seconds > 1.1*opt.Budget.Seconds() || got.Rounds[0].Epochs < 1 {
+		t.Errorf("an epoch is timed by %d updates, %d epochs took %v s of %v", n, got.Rounds[0].Epochs, got.Seconds, opt.Budget)
+	}
+}
+
 // TestATrainingIsShortened: updates that take three times as long as when they were timed, as other work began, end in
 // time, and where the training goes on after an interruption too.
 func TestATrainingIsShortened(t *testing.T) {

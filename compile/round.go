@@ -144,8 +144,8 @@ const (
 	// solveShare is the share of the rounds' remaining time that one may spend on solving; training and closed loops
 	// have the rest.
 	solveShare = 0.5
-	// trainShare of the budget is the least time for training.
-	trainShare = 0.05
+	// trainShare of the budget is the least time for training, timedEpochShare the most for timing an epoch.
+	trainShare, timedEpochShare = 0.05, 0.02
 	// A round's scenarios are solved in usualParts parts of at least minPart, or in smaller ones that take about as long
 	// as references of partSeconds.
 	usualParts  = 32
@@ -398,23 +398,27 @@ func (r *run) shorten(number int) func(epochs int) int {
 	}
 }
 
-// timeEpoch trains for one epoch on the first round's data. It returns the time of an epoch, and the overhead of
-// reading data and calibrating.
+// timeEpoch trains for one epoch on the first round's data, or a part of it in timedEpochShare of the budget. It returns
+// the time of an epoch, and the overhead of reading data and calibrating.
 func (r *run) timeEpoch(ctx context.Context) (epoch, overhead float64, err error) {
 	start := r.clock()
 	var first, last time.Time
 	var updates, steps int
-	if _, err := r.trainRounds(ctx, 0, 1, train.Options{}, func(p train.Progress) {
+	inTime, cut := context.WithCancel(ctx)
+	defer cut()
+	if _, err := r.trainRounds(inTime, 0, 1, train.Options{}, func(p train.Progress) {
 		r.opt.Progress(Progress{Stage: "time training", Done: p.Step, Total: p.Steps})
 		if last = r.clock(); first.IsZero() {
 			first = last
 		} else {
 			updates++
 		}
-		steps = p.Steps
-	}); err != nil {
+		if steps = p.Steps; last.Sub(first).Seconds() > timedEpochShare*r.opt.Budget.Seconds() {
+			cut()
+		}
+	}); err != nil && (ctx.Err() != nil || inTime.Err() == nil) {
 		return 0, 0, err
 	}
-	epoch = last.Sub(first).Seconds() * float64(steps) / float64(max(1, updates))
-	return epoch, max(0, r.since(start)-epoch), nil
+	timed := last.Sub(first).Seconds()
+	return timed * float64(steps) / float64(max(1, updates)), r.since(start) - timed, nil
 }
