@@ -358,15 +358,12 @@ func worstStarts(points [][]float64, regret []float64) [][]float64 {
 
 // affordableEpochs is the number of the requested epochs on a round's data that fits into the remaining time; added
 // is the number of new samples.
-func (r *run) affordableEpochs(ctx context.Context, number, requested, added int) (int, error) {
+func (r *run) affordableEpochs(ctx context.Context, number, requested, added int) (epochs int, err error) {
 	var epoch, overhead float64
-	if number == 0 {
-		var err error
-		if epoch, overhead, err = r.timeEpoch(ctx); err != nil {
-			return 0, err
-		}
-	} else {
+	if number > 0 {
 		epoch = float64(r.journal.Rounds[number-1].Samples+added) * r.perSample()
+	} else if epoch, overhead, err = r.timeEpoch(ctx); err != nil {
+		return 0, err
 	}
 	if room := (usableShare*r.trainingSeconds(number) - overhead) / epoch; epoch > 0 {
 		requested = int(max(1, min(float64(requested), room)))
