@@ -69,10 +69,12 @@ type comparison struct {
 // the fastest, unless a slower one beats it, or meets the target that it misses: a few dear starts leave the difference open. Of searches it takes the largest that costs less than the previous one.
 func (r *run) choose(ctx context.Context, file string, m *model.Model) ([]Score, error) {
 	var t comparison
+	r.trialShare = max(1-maxOverrun, r.spent()/r.opt.Budget.Seconds()+maxOverrun/2)
 	for i, c := range r.candidates() {
 		if i > 0 && t.scores[0].meets(&r.opt) {
 			break // the others are slower
 		}
+		c.starts = min(c.starts, r.journal.Rounds[r.best()].HeldOut.Episodes) // whose references are solved
 		if c.starts = r.choiceStarts(c); c.starts == 0 {
 			continue
 		}
@@ -117,7 +119,7 @@ func (t *comparison) add(score Score, outcomes []outcome, better bool) {
 
 // driveHeldOut drives a method from the held-out starts.
 func (r *run) driveHeldOut(ctx context.Context, file string, m *model.Model, c candidate) (drive, []outcome, error) {
-	d, err := r.driveSingle(ctx, loops{name: file + " choice", gpcCase: r.c, model: m, method: c.method, purpose: heldOut, episodes: c.starts})
+	d, err := r.driveSingle(ctx, loops{name: file + " choice", gpcCase: r.c, model: m, method: c.method, purpose: heldOut, episodes: c.starts, deadline: r.deadline(r.trialShare)})
 	d.Score.TooSlow = !r.fits(&d.Score)
 	var outcomes []outcome
 	for _, s := range d.Starts {

@@ -56,8 +56,10 @@ func TestASlowerMethodHasToBeatTheFaster(t *testing.T) {
 // TestAMethodThatMeetsTheTargetIsChosen: where one dear start leaves open whether it is the better one.
 func TestAMethodThatMeetsTheTargetIsChosen(t *testing.T) {
 	r := &run{c: sled(t), dir: t.TempDir(), opt: Options{Starts: 20, Target: 1, Tail: 1000, Budget: time.Hour}, clock: time.Now, start: time.Now()}
-	r.journal.Cap = 1000
+	r.journal.Cap, r.journal.Pace.Episodes = 1000, map[string]float64{}
+	r.journal.Rounds = []Round{{HeldOut: Score{Episodes: 20}}}
 	for _, c := range r.candidates() {
+		r.journal.Pace.Episodes[c.method] = 0
 		d := drive{Score: Score{Method: c.method, Episodes: c.starts}, Starts: make([]start, c.starts)}
 		if c.method == "direct" || c.method == "navigator" {
 			d.Starts[0].Regret, d.Score.Mean, d.Score.Max = 100, 5, 100
@@ -67,6 +69,12 @@ func TestAMethodThatMeetsTheTargetIsChosen(t *testing.T) {
 	}
 	if got := require.Get(r.choose(t.Context(), "map", nil))(t); got[0].Method != "polish-ahead" {
 		t.Errorf("%s is chosen of %+v", got[0].Method, got)
+	}
+	delete(r.journal.Pace.Episodes, "polish-ahead")
+	for _, s := range require.Get(r.choose(t.Context(), "map", nil))(t) {
+		if s.Method == "polish-ahead" {
+			t.Error("a method that there was no time to time is tried")
+		}
 	}
 }
 

@@ -51,8 +51,8 @@ type Options struct {
 	// Scenarios of the first round; 0: the case's.
 	Scenarios int
 	// Starts is the number of held-out starts for the decisions between rounds, and of those probed for the worst. 0:
-	// 200, or down to 50 where their references would take a large share of the budget. TestStarts are for the report
-	// alone; 0: 1000, or down to 100 where time is short.
+	// 200, or down to 20 where their references would take a large share of the budget. TestStarts are for the report
+	// alone; 0: 1000, or down to 20 where time is short. Both end with fewer where the time is up.
 	Starts, TestStarts int
 	Seed               uint64
 	Threads            int // 0: all
@@ -81,27 +81,19 @@ const (
 
 // Round is one turn of data, training and closed loops.
 type Round struct {
-	Kind Kind   `json:"kind"` // what the round added
-	Why  string `json:"why"`  // its reason
-	// From is the round whose map it continued from; the first continued from none.
-	From int `json:"from"` // number of the round whose map it went on from, from 0
-	// Of the Wanted scenarios, Scenarios were solved in time, Focused of them near starts where the previous map did
-	// worst.
-	Wanted    int `json:"wanted"`    // scenarios that it was to add
-	Scenarios int `json:"scenarios"` // solved anew before the time was up
-	Focused   int `json:"focused"`   // of them near starts that the map before did worst from
-	// Solves is the number of solves with samples, where Report.KeptOff asks for room. NoRoom counts those that keep
-	// off the limits by less than Report.KeptOff: no plan from their start keeps off so much.
-	Solves int `json:"solves,omitempty"`  // that gave samples of these scenarios, where `kept_off` is there
-	NoRoom int `json:"no_room,omitempty"` // of these solves, those that keep off the limits by less than `kept_off`: no plan from their start keeps off so much; absent: 0
-	// Samples is the size of the map's training data.
-	Samples  int   `json:"samples"`
-	Epochs   int   `json:"epochs"`   // of the training
-	Training Score `json:"training"` // of the map without a guard from starts of its own data
-	Probed   Score `json:"probed"`   // likewise from new starts
-	HeldOut  Score `json:"held_out"` // of `direct` as it is used
-	// Confirmed is HeldOut from 5 to 25 times as many starts, new in each round, where HeldOut meets the target; nil
-	// otherwise.
+	Kind      Kind   `json:"kind"`                // what the round added
+	Why       string `json:"why"`                 // its reason
+	From      int    `json:"from"`                // number of the round whose map it went on from, from 0
+	Wanted    int    `json:"wanted"`              // scenarios that it was to add
+	Scenarios int    `json:"scenarios"`           // solved anew before the time was up
+	Focused   int    `json:"focused"`             // of them near starts that the map before did worst from
+	Solves    int    `json:"solves,omitempty"`    // that gave samples of these scenarios, where `kept_off` is there
+	NoRoom    int    `json:"no_room,omitempty"`   // of these solves, those that keep off the limits by less than `kept_off`: no plan from their start keeps off so much; absent: 0
+	Samples   int    `json:"samples"`             // the size of the map's training data
+	Epochs    int    `json:"epochs"`              // of the training
+	Training  Score  `json:"training"`            // of the map without a guard from starts of its own data
+	Probed    Score  `json:"probed"`              // likewise from new starts
+	HeldOut   Score  `json:"held_out"`            // of `direct` as it is used
 	Confirmed *Score `json:"confirmed,omitempty"` // from 5 to 25 times as many starts, where the target is met
 	// Worst are the probed starts to solve around in a round that continues from this map.
 	Worst   [][]float64 `json:"worst,omitempty"`
@@ -128,31 +120,27 @@ type Score struct {
 	// no optimum is not the map's gain.
 	Floored closedloop.Number `json:"floored_pct"` // mean with no episode counted as less than nothing, which the target is held to
 	// Capped also counts no episode above the largest regret asked for. Decisions between rounds and maps use it.
-	Capped    closedloop.Number `json:"capped_pct"`           // that with no episode counted as more than the largest regret that was asked for
-	Median    closedloop.Number `json:"median_pct"`           // median regret
-	P90       closedloop.Number `json:"p90_pct"`              // 90 % quantile
-	Max       closedloop.Number `json:"max_pct"`              // largest
-	Min       closedloop.Number `json:"min_pct"`              // least: below zero where the reference was no optimum
-	Unsolved  int               `json:"unsolved"`             // episodes without a reference
-	BestKnown int               `json:"best_known,omitempty"` // episodes in which no reference costs as little as the method, whose own cost then counts as the best known; absent: none
-	// Referenced are the safe episodes with a reference above zero, which the regrets are of.
+	Capped      closedloop.Number             `json:"capped_pct"`             // that with no episode counted as more than the largest regret that was asked for
+	Median      closedloop.Number             `json:"median_pct"`             // median regret
+	P90         closedloop.Number             `json:"p90_pct"`                // 90 % quantile
+	Max         closedloop.Number             `json:"max_pct"`                // largest
+	Min         closedloop.Number             `json:"min_pct"`                // least: below zero where the reference was no optimum
+	Unsolved    int                           `json:"unsolved"`               // episodes without a reference
+	BestKnown   int                           `json:"best_known,omitempty"`   // episodes in which no reference costs as little as the method, whose own cost then counts as the best known; absent: none
 	Referenced  int                           `json:"referenced"`             // safe episodes with a reference above zero, which the regrets are of
 	NoReference []closedloop.MissingReference `json:"no_reference,omitempty"` // why episodes have none, a reason each; absent: all have
 	// Rescued are the decisions for which the guard asked a solver. Replaced are those that executed another action
 	// than the method's: the guard follows an accepted plan, the solver's too, while that is the better.
-	Rescued  closedloop.Number `json:"rescued_pct"`  // decisions for which the guard asked a solver
-	Replaced closedloop.Number `json:"replaced_pct"` // decisions in which something else than the method's own action was executed
-	// Late are the decisions that took longer than a period.
-	Late       closedloop.Number `json:"late_pct"`
-	LateStarts int               `json:"late_starts,omitempty"` // held-out episodes with such a decision, which count as unsafe in the choice; absent: 0
-	TooSlow    bool              `json:"too_slow,omitempty"`    // whether the work between decisions takes longer than a period in more than one of 100, so that the method was not chosen; absent: it does not
-	Clock      string            `json:"clock,omitempty"`       // `cpu` where decisions were late by wall time: the times, and what follows from them, are then of CPU time; absent: by the clock of the run
-	P50        closedloop.Number `json:"p50_us"`                // median time of a decision behind an episode's first
-	P99        closedloop.Number `json:"p99_us"`                // its 99 % quantile
-	// Cold are the first decisions of episodes. Where it is set, P50 and P99 leave them out.
-	Cold *closedloop.Quantiles `json:"cold_us,omitempty"` // of the first decisions of episodes; absent where the times above are of all
-	// Prepare are the times of a method's work between decisions.
-	Prepare *closedloop.Quantiles `json:"prepare_us,omitempty"`
+	Rescued    closedloop.Number     `json:"rescued_pct"`           // decisions for which the guard asked a solver
+	Replaced   closedloop.Number     `json:"replaced_pct"`          // decisions in which something else than the method's own action was executed
+	Late       closedloop.Number     `json:"late_pct"`              // the decisions that took longer than a period
+	LateStarts int                   `json:"late_starts,omitempty"` // held-out episodes with such a decision, which count as unsafe in the choice; absent: 0
+	TooSlow    bool                  `json:"too_slow,omitempty"`    // whether the work between decisions takes longer than a period in more than one of 100, so that the method was not chosen; absent: it does not
+	Clock      string                `json:"clock,omitempty"`       // `cpu` where decisions were late by wall time: the times, and what follows from them, are then of CPU time; absent: by the clock of the run
+	P50        closedloop.Number     `json:"p50_us"`                // median time of a decision behind an episode's first
+	P99        closedloop.Number     `json:"p99_us"`                // its 99 % quantile
+	Cold       *closedloop.Quantiles `json:"cold_us,omitempty"`     // of the first decisions of episodes; absent where the times above are of all
+	Prepare    *closedloop.Quantiles `json:"prepare_us,omitempty"`  // the times of a method's work between decisions
 }
 
 const (
@@ -200,44 +188,39 @@ func (s *Score) rate() float64 { return float64(s.Unsafe-s.NoWay) / float64(s.Ep
 
 // Report describes a run and its model.
 type Report struct {
-	Case   string `json:"case"`   // its name
-	Model  string `json:"model"`  // file written, without its folder: the report lies beside it
-	Device string `json:"device"` // that it ran on
-	Commit string `json:"commit"` // of the program
-	Seed   uint64 `json:"seed"`   // of all that was drawn
-	// Findings are of a check of the system before the first round.
+	Case     string             `json:"case"`               // its name
+	Model    string             `json:"model"`              // file written, without its folder: the report lies beside it
+	Device   string             `json:"device"`             // that it ran on
+	Commit   string             `json:"commit"`             // of the program
+	Seed     uint64             `json:"seed"`               // of all that was drawn
 	Findings diagnosis.Findings `json:"findings,omitempty"` // of a check of the system (`gpc check`); absent: nothing, or a case of the program's own
 	Clock    string             `json:"clock"`              // what times and the budget are of: `wall`, or `cpu`, the CPU time of the process over its threads (`--budget-cpu`)
 	Rounds   []Round            `json:"rounds"`
-	Best     int                `json:"best"` // number of the round whose map it is, from 0
-	// Choice are the methods compared on the held-out starts; the first is chosen.
-	Choice []Score `json:"choice"` // of the methods compared on held-out starts; the first is chosen
+	Best     int                `json:"best"`   // number of the round whose map it is, from 0
+	Choice   []Score            `json:"choice"` // of the methods compared on held-out starts; the first is chosen
 	// Test is the chosen method from starts that no decision has used. Its times are those of the first tenth, one
 	// after another.
-	Test      Score        `json:"test"`                // of the chosen method from starts that no decision has looked at
-	Solver    *ExactSolver `json:"solver,omitempty"`    // of the warm exact solver between decisions (`nmpc-ahead`) from the first starts of the test, on one thread; absent where the case has none
-	Plain     *Plain       `json:"plain,omitempty"`     // of a plain network in the map's place (`--plain`); absent elsewhere
-	Disturbed bool         `json:"disturbed,omitempty"` // whether something acts on the plant that nobody knows in advance, the reference neither: regret may be below zero; absent: nothing does
-	// Measured: every method got estimates from measurements, in the declared plant.
-	Measured    bool    `json:"measured,omitempty"`             // whether every method was given estimates of what is measured, in the plant as it is declared; absent where the state is measured exactly. Then `solver.own_mean_pct` less `solver.informed_mean_pct` is what not knowing the state costs, and `solver.map_mean_pct` less `solver.own_mean_pct` is what the map adds
-	KeptOff     float64 `json:"kept_off,omitempty"`             // standard deviations of the closed loop that samples, map and solver keep off every limit; absent: 0
-	Plant       string  `json:"plant,omitempty"`                // in a line what was driven where it is another plant than the model (`--plant`); absent elsewhere
-	Delay       float64 `json:"delay,omitempty"`                // of the plant's actions behind what they are decided by, in periods; absent: 0
-	SteadyState string  `json:"steady_state_outside,omitempty"` // what state's range the optimal steady state of a plant that runs on lies outside of; absent: none
-	// Integration is that of the chosen method from the first starts of the test.
-	Integration *closedloop.Integration `json:"integration,omitempty"` // a few of the test's episodes in a plant of finer steps of integration; absent where the plant is not the model, or its system has no ODE
-	Met         bool                    `json:"met"`                   // whether the test meets target and tail
+	Test        Score                   `json:"test"`                           // of the chosen method from starts that no decision has looked at
+	Solver      *ExactSolver            `json:"solver,omitempty"`               // of the warm exact solver between decisions (`nmpc-ahead`) from the first starts of the test, on one thread; absent where the case has none, or it takes too long for the budget
+	Plain       *Plain                  `json:"plain,omitempty"`                // of a plain network in the map's place (`--plain`); absent elsewhere
+	Disturbed   bool                    `json:"disturbed,omitempty"`            // whether something acts on the plant that nobody knows in advance, the reference neither: regret may be below zero; absent: nothing does
+	Measured    bool                    `json:"measured,omitempty"`             // whether every method was given estimates of what is measured, in the plant as it is declared; absent where the state is measured exactly. Then `solver.own_mean_pct` less `solver.informed_mean_pct` is what not knowing the state costs, and `solver.map_mean_pct` less `solver.own_mean_pct` is what the map adds
+	KeptOff     float64                 `json:"kept_off,omitempty"`             // standard deviations of the closed loop that samples, map and solver keep off every limit; absent: 0
+	Plant       string                  `json:"plant,omitempty"`                // in a line what was driven where it is another plant than the model (`--plant`); absent elsewhere
+	Delay       float64                 `json:"delay,omitempty"`                // of the plant's actions behind what they are decided by, in periods; absent: 0
+	SteadyState string                  `json:"steady_state_outside,omitempty"` // what state's range the optimal steady state of a plant that runs on lies outside of; absent: none
+	Integration *closedloop.Integration `json:"integration,omitempty"`          // a few of the test's episodes in a plant of finer steps of integration; absent where the plant is not the model, or its system has no ODE
+	Met         bool                    `json:"met"`                            // whether the test meets target and tail
 	Target      struct {
 		Mean float64 `json:"mean_pct"` // mean regret asked for
 		Max  float64 `json:"max_pct"`  // largest regret asked for
 	} `json:"target"`
-	Ended      string  `json:"ended"`       // why there is no further round
-	Advice     string  `json:"advice"`      // what is left to do where the target is not met; ""
-	Seconds    float64 `json:"seconds"`     // time by the clock, earlier runs of the folder included
-	EndSeconds float64 `json:"end_seconds"` // of these, choice and test of this run
-	// Load is the machine's load, TimesLoad that during the timing of Test; absent where unknown.
-	Load      *closedloop.Load `json:"load,omitempty"`       // of the machine; absent where it is not known
-	TimesLoad *closedloop.Load `json:"times_load,omitempty"` // while the times of `test` were taken
+	Ended      string           `json:"ended"`                // why there is no further round
+	Advice     string           `json:"advice"`               // what is left to do where the target is not met; ""
+	Seconds    float64          `json:"seconds"`              // time by the clock, earlier runs of the folder included
+	EndSeconds float64          `json:"end_seconds"`          // of these, choice and test of this run
+	Load       *closedloop.Load `json:"load,omitempty"`       // of the machine; absent where it is not known
+	TimesLoad  *closedloop.Load `json:"times_load,omitempty"` // while the times of `test` were taken
 }
 
 // run is one run in progress.
@@ -253,6 +236,7 @@ type run struct {
 	start           time.Time
 	earlierSeconds  float64 // seconds of earlier runs
 	excludedSeconds float64 // seconds outside the budget
+	trialShare      float64 // of the budget, in which the trials of the choice end
 
 	saved     time.Time // when the journal was
 	part      *float64  // seconds of what is being made; nil: of nothing that is counted
@@ -443,14 +427,15 @@ func (r *run) finish(ctx context.Context, reason string, watch *machine.Watch) (
 	if err := r.save(); err != nil {
 		return nil, err
 	}
-	test := loops{name: file, gpcCase: r.c, model: m, method: method, purpose: tested, episodes: r.journal.Pace.Tests}
+	test := loops{name: file, gpcCase: r.c, model: m, method: method, purpose: tested, episodes: r.journal.Pace.Tests, deadline: r.deadline(1)}
 	result, err := r.drive(ctx, test)
 	if err != nil {
 		return nil, err
 	}
 	out.Test, out.SteadyState = result.Score, result.SteadyState
 	// Times are those of a single loop; the optima of its starts are known by now.
-	test.name, test.episodes, test.integration = file+" single", timedStarts(test.episodes), true
+	test.name, test.episodes, test.integration = file+" single", timedStarts(len(result.Starts)), true
+	test.deadline = r.deadline(1 + maxOverrun/2)
 	single, err := r.driveSingle(ctx, test)
 	if err != nil {
 		return nil, err
@@ -462,9 +447,12 @@ func (r *run) finish(ctx context.Context, reason string, watch *machine.Watch) (
 	if out.Solver, err = r.driveExactSolver(ctx, file, m, result.Starts); err != nil {
 		return nil, err
 	}
-	if out.Met = out.Test.meets(&r.opt); !out.Met || out.Test.lacksReferences() {
+	short := out.Test.Episodes < min(fewestStarts, r.journal.Pace.Tests)
+	if out.Met = out.Test.meets(&r.opt) && !short; !out.Met || out.Test.lacksReferences() {
 		out.Advice = advice(out, &r.opt)
-		if c := r.candidates(); len(out.Choice) < len(c) && !out.Choice[0].meets(&r.opt) {
+		if short {
+			out.Advice = fmt.Sprintf("a larger budget: there was no time to test more than %d starts", out.Test.Episodes)
+		} else if c := r.candidates(); len(out.Choice) < len(c) && !out.Choice[0].meets(&r.opt) {
 			out.Advice = "a larger budget, which leaves time to try " + c[len(c)-1].method
 		}
 	}
@@ -487,6 +475,7 @@ func (r *run) finish(ctx context.Context, reason string, watch *machine.Watch) (
 	if err := durable.WriteJSON(r.opt.Out+".report.json", out, "  "); err != nil {
 		return nil, fmt.Errorf("compile: %w", err)
 	}
+	r.journal.Pace.Tests, r.journal.Pace.Reported = out.Test.Episodes, len(rounds)
 	return out, r.commit()
 }
 

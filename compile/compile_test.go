@@ -229,7 +229,7 @@ func TestBudgetEndsSolving(t *testing.T) {
 	}
 	got := require.Get(compile(context.Background(), sled(t), opt, func() time.Time { return time.Unix(0, 0).Add(elapsed) }))(t)
 	first := got.Rounds[0]
-	if first.Wanted != 4000 || first.Scenarios == 0 || first.Scenarios >= 4000 || first.Training.Episodes != 8 {
+	if first.Wanted != 4000 || first.Scenarios == 0 || first.Scenarios >= 4000 || first.HeldOut.Episodes != 8 || got.Choice[0].Episodes != 8 {
 		t.Errorf("first round %+v", first)
 	}
 	if got.Ended != noTimeLeft {
@@ -237,11 +237,11 @@ func TestBudgetEndsSolving(t *testing.T) {
 	}
 }
 
-// A part of the data whose solving was interrupted is finished where the time is up: a map is not trained on a part of it.
-func TestAPartThatWasInterruptedIsFinished(t *testing.T) {
+// A part of the data whose solving was interrupted is left out where the time is up: a map is not trained on a part of it.
+func TestAPartThatWasInterruptedIsLeftOut(t *testing.T) {
 	opt := small(filepath.Join(t.TempDir(), "sled.safetensors"))
 	opt.Scenarios, opt.Rounds = 400, 1
-	chunk := (opt.Scenarios + maxParts - 1) / maxParts
+	chunk := (opt.Scenarios + usualParts - 1) / usualParts
 	ctx, cancel := context.WithCancel(context.Background())
 	opt.Progress = func(p Progress) {
 		if p.Stage == "solve" && p.Done > chunk {
@@ -251,10 +251,11 @@ func TestAPartThatWasInterruptedIsFinished(t *testing.T) {
 	if _, err := Run(ctx, sled(t), opt); !errors.Is(err, context.Canceled) {
 		t.Fatalf("interrupted: %v", err)
 	}
-	begun := len(require.Get(filepath.Glob(opt.Out + ".compile/data-00-*"))(t))
+	parts := func() int { return len(require.Get(filepath.Glob(opt.Out + ".compile/data-00-*"))(t)) }
+	begun := parts()
 	opt.Budget, opt.Progress = time.Nanosecond, nil
-	if got := require.Get(Run(context.Background(), sled(t), opt))(t); begun < 2 || begun == maxParts || got.Rounds[0].Scenarios != begun*chunk {
-		t.Errorf("%d scenarios of %d parts that were begun, want %d in each", got.Rounds[0].Scenarios, begun, chunk)
+	if got := require.Get(Run(context.Background(), sled(t), opt))(t); begun < 2 || parts() != begun-1 || got.Rounds[0].Scenarios != parts()*chunk {
+		t.Errorf("%d scenarios in %d of %d parts that were begun, want %d in each", got.Rounds[0].Scenarios, parts(), begun, chunk)
 	}
 }
 

@@ -32,6 +32,8 @@ type loops struct {
 	clock    string // of decisions: "cpu", or "" for the run's
 	// integration is looked at.
 	integration bool
+	// deadline ends them with fewer episodes, at least one of each thread, s of the run; 0: none.
+	deadline float64
 }
 
 // drive is the result of closed loops.
@@ -114,8 +116,11 @@ func (r *run) driveAll(ctx context.Context, l loops) (d drive, err error) {
 	out := &d.Score
 	floored, capped, n := 0.0, 0.0, 0
 	period, lateCount := l.gpcCase.Spec().StepSeconds, 0
-	result, err := l.gpcCase.Evaluate(ctx, gpc.Setup{Method: l.method, Model: l.model}, engine.Options{}, closedloop.Options{
-		Episodes: l.episodes, Seed: r.seed(l.purpose, l.round), Preference: adaptive, Threads: cmp.Or(l.threads, r.threads()), Clock: r.decisions(&l), CheckIntegration: l.integration,
+	inTime, cut := context.WithCancel(ctx)
+	defer cut()
+	threads := cmp.Or(l.threads, r.threads())
+	result, err := l.gpcCase.Evaluate(inTime, gpc.Setup{Method: l.method, Model: l.model}, engine.Options{}, closedloop.Options{
+		Episodes: l.episodes, Seed: r.seed(l.purpose, l.round), Preference: adaptive, Threads: threads, Clock: r.decisions(&l), CheckIntegration: l.integration,
 		Visit: func(e *closedloop.EpisodeRecord) {
 			if !e.End.Safe && e.End.OracleFailure != "" {
 				out.NoWay++
@@ -132,11 +137,19 @@ func (r *run) driveAll(ctx context.Context, l loops) (d drive, err error) {
 		},
 		Progress: func(done, total int) {
 			r.opt.Progress(Progress{Stage: "drive " + l.method + " from " + startsOf[l.purpose], Done: done, Total: total})
+			perEpisode := r.since(begin) / float64(done)
+			if l.threads == 0 { // those of single loops have known references
+				perEpisode = max(perEpisode, r.journal.Pace.Reference)
+			}
+			if l.deadline > 0 && done > 0 && done%threads == 0 && r.spent()+perEpisode*float64(threads) > l.deadline {
+				cut() // the next ones would end too late
+			}
 		},
 	})
-	if err != nil {
+	if err != nil && (ctx.Err() != nil || inTime.Err() == nil) {
 		return d, err
 	}
+	d.Starts = d.Starts[:result.Episodes]
 	out.Episodes, out.Unsafe, out.Unsolved = result.Episodes, len(result.Unsafe), result.OracleFailures
 	out.Referenced, out.NoReference = result.RegretN, result.NoReference
 	out.BestKnown, d.SteadyState = result.BestKnown, result.SteadyState

@@ -13,7 +13,7 @@ import (
 const exactSolver = "nmpc-ahead"
 
 const (
-	// The solver drives from exactSolverStarts of the test's starts, fewer where they would take more than
+	// The solver drives from exactSolverStarts of the test's starts, fewer or none where they would take more than
 	// exactSolverShare of the budget.
 	exactSolverStarts = 20
 	exactSolverShare  = 0.05
@@ -22,33 +22,30 @@ const (
 // ExactSolver is the result of the exact solver from the first starts of the test, on one thread.
 type ExactSolver struct {
 	Score
-	// Compared counts the starts where both are safe and there is a reference. Map and Own are the two mean regrets
-	// there.
-	Compared int               `json:"compared"`     // of these starts, those from which both it and the chosen method are safe and there is a reference
-	Map      closedloop.Number `json:"map_mean_pct"` // mean regret of the chosen method there
-	Own      closedloop.Number `json:"own_mean_pct"` // that of the solver there
-	// Informed is the solver's regret where it gets the plant's state; absent where it always does.
+	Compared int                `json:"compared"`                    // of these starts, those from which both it and the chosen method are safe and there is a reference
+	Map      closedloop.Number  `json:"map_mean_pct"`                // mean regret of the chosen method there
+	Own      closedloop.Number  `json:"own_mean_pct"`                // that of the solver there
 	Informed *closedloop.Number `json:"informed_mean_pct,omitempty"` // that of the solver from the same starts where it is given the state of the plant; absent where it is anyway
 	Period   closedloop.Number  `json:"period_us"`                   // time between two decisions
 	Fits     bool               `json:"fits"`                        // whether the solver's time between decisions is within that in 99 of 100
 }
 
-// solverStarts is the number of the solver's starts, 0 where the case has no solver or it was not timed.
+// solverStarts is the number of the solver's starts, 0 where the case has no solver, it was not timed, or takes too long.
 func (r *run) solverStarts() int {
 	seconds := r.journal.Pace.Episodes[exactSolver]
 	if seconds == 0 {
 		return 0
 	}
-	return max(1, min(exactSolverStarts, cmp.Or(r.opt.TestStarts, minTests), int(exactSolverShare*r.opt.Budget.Seconds()/seconds)))
+	return min(exactSolverStarts, cmp.Or(r.opt.TestStarts, minTests), int(exactSolverShare*r.opt.Budget.Seconds()/seconds))
 }
 
 // driveExactSolver drives the solver from the test's starts, of which mapStarts are those of the chosen method.
 func (r *run) driveExactSolver(ctx context.Context, file string, m *model.Model, mapStarts []start) (*ExactSolver, error) {
-	n := r.solverStarts()
+	n := min(r.solverStarts(), len(mapStarts)) // whose references are solved
 	if n == 0 {
 		return nil, nil
 	}
-	solver, err := r.driveSingle(ctx, loops{name: file, gpcCase: r.c, model: m, method: exactSolver, purpose: tested, episodes: n})
+	solver, err := r.driveSingle(ctx, loops{name: file, gpcCase: r.c, model: m, method: exactSolver, purpose: tested, episodes: n, deadline: r.deadline(1 + maxOverrun)})
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +56,7 @@ func (r *run) driveExactSolver(ctx context.Context, file string, m *model.Model,
 		return out, nil
 	}
 	// The mean regret of the solver that gets the plant's state, over the starts that it is also safe from without.
-	informed, err := r.drive(ctx, loops{name: file + " informed", gpcCase: r.c.Informed(), model: m, method: exactSolver, purpose: tested, episodes: n, threads: 1})
+	informed, err := r.drive(ctx, loops{name: file + " informed", gpcCase: r.c.Informed(), model: m, method: exactSolver, purpose: tested, episodes: len(solver.Starts), threads: 1})
 	if err != nil {
 		return nil, err
 	}

@@ -17,17 +17,16 @@ type pace struct {
 	Reference float64 `json:"reference"`
 	// Episodes are the times of an episode on one thread with a cached reference, s, by method.
 	Episodes map[string]float64 `json:"episodes,omitempty"`
-	// Epochs is the number of epochs that fits into each round; 0: unknown.
-	Epochs []int `json:"epochs,omitempty"`
-	// Tests is the number of starts of the last report's test.
-	Tests int `json:"tests,omitempty"`
+	// Tests is the number of starts of the last report's test, Reported that of its rounds.
+	Tests    int `json:"tests,omitempty"`
+	Reported int `json:"reported,omitempty"`
 	// Starts is the number of held-out starts where the options leave it open.
 	Starts int `json:"starts,omitempty"`
 }
 
 const (
 	// maxReservedShare of a budget is the most reserved for choice and test, untimedShare what is reserved at least
-	// before the methods are timed. They may use maxOverrun of a budget beyond it.
+	// before the methods are timed. What follows a test may use maxOverrun of a budget beyond it.
 	maxReservedShare, untimedShare, maxOverrun = 0.5, 0.25, 0.1
 	// timedReferences are solved before the first round, from held-out starts, so that their optima are cached.
 	// There are fewer where they would take more than timedReferencesShare of the budget.
@@ -38,9 +37,10 @@ const (
 	// minStarts and maxStarts.
 	minStarts, maxStarts = 50, 200
 	referenceShare       = 0.15
-	// A test has as many starts as the time allows.
+	// A test has as many starts as the time allows; minTests are planned for.
 	minTests, maxTests = 100, 1000
-	// fewestStarts are held out, compared or tested where the usual least would take longer than the budget.
+	// fewestStarts are held out, compared or tested where the usual least would take longer than the budget. A test that
+	// its deadline ends with fewer meets no target.
 	fewestStarts = 20
 )
 
@@ -115,13 +115,8 @@ func (r *run) holdOut() error {
 // take referenceShare of the budget.
 func (r *run) affordableStarts() int {
 	p := &r.journal.Pace
-	perStart := r.sets() * (p.Reference + p.Episodes["direct"]/r.parallelEpisodes())
-	return int(min(maxStarts, max(r.least(minStarts, perStart), referenceShare*r.opt.Budget.Seconds()/perStart)))
-}
-
-// least is the usual least number of starts, less where these would take longer than the budget.
-func (r *run) least(usual int, perStart float64) float64 {
-	return min(float64(usual), max(fewestStarts, r.opt.Budget.Seconds()/perStart))
+	affordable := r.opt.Budget.Seconds() / (r.sets() * (p.Reference + p.Episodes["direct"]/r.parallelEpisodes()))
+	return int(min(maxStarts, max(min(minStarts, affordable), fewestStarts, referenceShare*affordable)))
 }
 
 // sets is the number of sets of starts of a round's map: held out, its own data, probed.
@@ -148,15 +143,13 @@ func (r *run) reserve() float64 {
 }
 
 // choiceStarts is the number of a candidate's starts for which there is time before its test. 0: the candidate is left
-// out, as fewestStarts and their test would take longer than the budget.
+// out. It was not timed, or these and fewestStarts of a test would take longer than the budget.
 func (r *run) choiceStarts(c candidate) int {
-	budget, perEpisode := r.opt.Budget.Seconds(), r.journal.Pace.Episodes[c.method]
-	remaining := budget - r.spent()
+	perEpisode, timed := r.journal.Pace.Episodes[c.method]
+	remaining := r.opt.Budget.Seconds() - r.spent()
 	room := (remaining - r.testSeconds(cmp.Or(r.opt.TestStarts, minTests), perEpisode)) / max(perEpisode, 1e-9)
 	n := int(min(float64(c.starts), max(fewestStarts, room)))
-	tests := cmp.Or(r.opt.TestStarts, fewestStarts)
-	least := r.testSeconds(tests, r.journal.Pace.Episodes["direct"]) // references take their time whatever is chosen
-	if c.method != "direct" && float64(n)*perEpisode+r.testSeconds(tests, perEpisode) > max(remaining, least+min(0, remaining))+maxOverrun*budget {
+	if c.method != "direct" && (!timed || float64(n+fewestStarts)*perEpisode > remaining) {
 		return 0
 	}
 	return n
@@ -177,18 +170,29 @@ func (r *run) testStarts(method string) int {
 	}
 	perEpisode, remaining := r.journal.Pace.Episodes[method], r.opt.Budget.Seconds()-r.spent()
 	n := maxTests
-	for n > minTests && r.testSeconds(n, perEpisode) > remaining {
-		n -= 50
-	}
-	if n == minTests {
-		perStart := r.journal.Pace.Reference + perEpisode/r.parallelEpisodes()
-		n = int(min(minTests, max(fewestStarts, (remaining+maxOverrun*r.opt.Budget.Seconds())/perStart)))
+	for n > fewestStarts && r.testSeconds(n, perEpisode) > remaining {
+		n -= 10
 	}
 	return max(n, r.journal.Pace.Tests)
 }
 
-// secondsLeft is the rest of the budget for rounds, s.
-func (r *run) secondsLeft() float64 { return r.opt.Budget.Seconds() - r.reserve() - r.spent() }
+// deadline of a part of choice and test is a share of the budget, s of the run. It is 0, none, where there is a report of
+// the same rounds.
+func (r *run) deadline(share float64) float64 {
+	if r.journal.Pace.Reported == len(r.journal.Rounds) {
+		return 0
+	}
+	return share * r.opt.Budget.Seconds()
+}
+
+// roundsEnd is when rounds end, s of the run, secondsLeft the time until then.
+func (r *run) roundsEnd() float64   { return r.opt.Budget.Seconds() - r.reserve() }
+func (r *run) secondsLeft() float64 { return r.roundsEnd() - r.spent() }
+
+// choiceEnd is the deadline of what the choice of a method needs: it has referenceShare of the budget at least.
+func (r *run) choiceEnd() float64 {
+	return max(r.roundsEnd(), r.spent()+referenceShare*r.opt.Budget.Seconds())
+}
 
 const (
 	// A target is confirmed from confirmations times the held-out starts. It is maxConfirmations where that takes no
@@ -211,29 +215,31 @@ func (r *run) confirmationStarts(number int) int {
 	return limit
 }
 
-// timeMethods times each candidate from a few held-out starts with cached references, and the solver from one.
+// timeMethods times each candidate from a few held-out starts with cached references, and the solver from one, where
+// there is time for them.
 func (r *run) timeMethods(ctx context.Context, m *model.Model) error {
-	if r.journal.Pace.Episodes != nil {
-		return nil
-	}
 	share := func(starts int) int { return min(timedReferences, (starts+timedShare-1)/timedShare) }
 	if err := r.solveReferences(ctx, 0, share(r.opt.Starts)); err != nil {
 		return err
 	}
-	seconds := map[string]float64{}
-	methods := r.candidates()
+	p, methods := &r.journal.Pace, r.candidates()
+	if p.Episodes == nil {
+		p.Episodes = map[string]float64{}
+	}
 	if r.has(exactSolver) {
 		methods = append(methods, candidate{exactSolver, 1})
 	}
+	deadline := r.choiceEnd()
 	for _, c := range methods {
-		n := share(c.starts)
-		timed, err := r.drive(ctx, loops{name: "timed", gpcCase: r.c, model: m, method: c.method, purpose: heldOut, episodes: n, threads: 1})
+		if _, timed := p.Episodes[c.method]; timed || c.method != "direct" && r.spent() > deadline {
+			continue
+		}
+		timed, err := r.drive(ctx, loops{name: "timed", gpcCase: r.c, model: m, method: c.method, purpose: heldOut, episodes: share(c.starts), threads: 1, deadline: deadline})
 		if err != nil {
 			return err
 		}
-		seconds[c.method] = timed.Seconds / float64(n)
+		p.Episodes[c.method] = timed.Seconds / float64(len(timed.Starts))
 	}
-	r.journal.Pace.Episodes = seconds
 	return r.save()
 }
 

@@ -45,14 +45,17 @@ func (r *run) seed(p purpose, round int) uint64 {
 func (r *run) makeRound(ctx context.Context, number int) error {
 	out, checkpoint := r.journal.Current, r.mapFile(number)+".checkpoint"
 	if out.Samples == 0 {
-		if out.Kind != Epochs {
+		if out.Kind != Epochs && out.Scenarios == 0 { // else an interrupted run has the data
 			r.beginPart(&out.Seconds.Solve)
-			newSamples, err := r.makeData(ctx, number, out)
+			scenarios, newSamples, err := r.makeData(ctx, number, out)
 			if err != nil {
 				return err
 			}
 			r.beginPart(&out.Seconds.Train)
 			if out.Epochs, err = r.affordableEpochs(ctx, number, out.Epochs, newSamples); err != nil {
+				return err
+			}
+			if out.Scenarios, err = scenarios, r.save(); err != nil {
 				return err
 			}
 		}
@@ -79,27 +82,26 @@ func (r *run) makeRound(ctx context.Context, number int) error {
 	return err
 }
 
-// makeData solves the scenarios of a round, first those near the worst starts, for half of the time. It returns the
-// number of samples.
-func (r *run) makeData(ctx context.Context, number int, out *Round) (samples int, err error) {
+// makeData solves the scenarios of a round, first those near the worst starts, for half of the time. It returns their
+// number, and that of the samples.
+func (r *run) makeData(ctx context.Context, number int, out *Round) (scenarios, samples int, err error) {
 	out.Focused, out.Solves, out.NoRoom = 0, 0, 0
 	spread, focused, err := r.points(number, out)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	start, limit, visited := r.clock(), solveShare*r.secondsLeft(), 0
 	if len(focused) > 0 {
 		solvedFocused, counters, err := r.solve(ctx, r.nearData(number), r.seed(focusedSeed, number), focused, r.mapFile(out.From), limit/2)
 		if err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 		r.countRoom(out, &counters)
 		out.Focused, visited = solvedFocused, int(counters.Samples)
 	}
 	n, counters, err := r.solve(ctx, r.ownData(number), r.seed(solved, number), spread, "", limit-r.since(start))
 	r.countRoom(out, &counters)
-	out.Scenarios = n + out.Focused
-	return int(counters.Samples) + visited, err
+	return n + out.Focused, int(counters.Samples) + visited, err
 }
 
 // countRoom counts the solves that keep the requested distance from the limits, where the case asks for one.
@@ -142,14 +144,18 @@ const (
 	// solveShare is the share of the rounds' remaining time that one may spend on solving; training and closed loops
 	// have the rest.
 	solveShare = 0.5
-	// A round's scenarios have at most maxParts parts of at least minPart. Before each, except the first and an
-	// interrupted one, the time is checked.
-	maxParts = 32
-	minPart  = 8
+	// trainShare of the budget is the least time for training, timedEpochShare the most for timing an epoch.
+	trainShare, timedEpochShare = 0.05, 0.02
+	// A round's scenarios are solved in usualParts parts of at least minPart, or in smaller ones that take about as long
+	// as references of partSeconds.
+	usualParts  = 32
+	minPart     = 8
+	partSeconds = 1
 )
 
 // solve makes a part of the data, with a policy also at its visited states. It returns the number of scenarios solved
-// within limit seconds, in order, and their counters.
+// within limit seconds, in order, and their counters. For what training needs at least, minPart are solved however long
+// they take.
 func (r *run) solve(ctx context.Context, folder string, seed uint64, points [][]float64, policy string, limit float64) (scenarios int, total dataset.Counters, err error) {
 	opt := r.c.DatasetDefaults()
 	opt.Scenarios, opt.Points, opt.Seed = len(points), points, seed
@@ -158,23 +164,32 @@ func (r *run) solve(ctx context.Context, folder string, seed uint64, points [][]
 	if domain.AbilitiesOfSolver(r.c.Definition().Solver).SolveVisited == nil {
 		visited = ""
 	}
-	opt.Chunk = max((len(points)+maxParts-1)/maxParts, minPart)
+	small := max(int(partSeconds/max(r.journal.Pace.Reference, 1e-6)), r.threads())
+	opt.Chunk = min(max((len(points)+usualParts-1)/usualParts, minPart), small)
 	opt.Shard.Count = (len(points) + opt.Chunk - 1) / opt.Chunk
 	start := r.clock()
+	inTime, cut := context.WithCancel(ctx)
+	defer cut()
 	for scenarios < len(points) {
-		first := scenarios
+		first, k := scenarios, float64(opt.Shard.Index)
+		minimum := policy == "" && len(r.journal.Rounds) == 0 && first < minPart && total.Retained < leastScenarios
 		opt.OutDir = part(folder, opt.Shard.Index)
-		if k := float64(opt.Shard.Index); k > 0 && r.since(start)*(k+1)/k > limit {
-			if _, err := os.Stat(opt.OutDir); err != nil {
-				break
-			}
+		if !minimum && r.since(start)*(k+1)/max(k, 1) > limit {
+			cut()
 		}
-		counters, err := r.c.Dataset(ctx, visited, engine.Options{}, opt, func(p dataset.Progress) {
+		counters, err := r.c.Dataset(inTime, visited, engine.Options{}, opt, func(p dataset.Progress) {
 			if p.Stage == "solve" {
 				p.Done, p.Total = first+p.Done, len(points)
 			}
-			r.opt.Progress(Progress{Stage: p.Stage, Done: p.Done, Total: p.Total})
+			if r.opt.Progress(Progress{Stage: p.Stage, Done: p.Done, Total: p.Total}); !minimum && r.since(start) > limit {
+				cut()
+			}
 		})
+		if err != nil && inTime.Err() != nil && ctx.Err() == nil {
+			if err = os.RemoveAll(opt.OutDir); err == nil {
+				break
+			}
+		}
 		if err != nil {
 			return 0, total, err
 		}
@@ -214,12 +229,13 @@ func (r *run) trainRounds(ctx context.Context, number, epochs int, opt train.Opt
 	var dirs []string
 	for i := range number + 1 {
 		for _, folder := range [2]string{r.ownData(i), r.nearData(i)} {
-			for k := range maxParts {
-				if _, err := os.Stat(part(folder, k)); err == nil {
-					dirs = append(dirs, part(folder, k))
-				} else if !errors.Is(err, fs.ErrNotExist) {
+			for k := 0; ; k++ {
+				if _, err := os.Stat(part(folder, k)); errors.Is(err, fs.ErrNotExist) {
+					break
+				} else if err != nil {
 					return nil, err
 				}
+				dirs = append(dirs, part(folder, k))
 			}
 		}
 	}
@@ -243,19 +259,21 @@ func (r *run) evaluate(ctx context.Context, number int, m *model.Model, out *Rou
 		return err
 	}
 	file := r.mapFile(number)
-	direct, err := r.drive(ctx, loops{name: file, gpcCase: r.c, model: m, method: "direct", purpose: heldOut, episodes: r.opt.Starts})
+	direct, err := r.drive(ctx, loops{name: file, gpcCase: r.c, model: m, method: "direct", purpose: heldOut, episodes: r.opt.Starts, deadline: r.choiceEnd()})
 	if err != nil {
 		return err
 	}
 	out.HeldOut = direct.Score
 	if starts := r.confirmationStarts(number); out.HeldOut.meets(&r.opt) && float64(starts)*r.journal.Pace.Reference < r.secondsLeft() { // else only the test confirms
-		confirmation, err := r.drive(ctx, loops{name: file, gpcCase: r.c, model: m, method: "direct", purpose: confirmed, round: number, episodes: starts})
+		confirmation, err := r.drive(ctx, loops{name: file, gpcCase: r.c, model: m, method: "direct", purpose: confirmed, round: number, episodes: starts, deadline: r.roundsEnd()})
 		if err != nil {
 			return err
 		}
-		out.Confirmed = &confirmation.Score
+		if confirmation.Score.Episodes == starts {
+			out.Confirmed = &confirmation.Score
+		}
 	}
-	if r.plant == nil {
+	if r.plant == nil || r.secondsLeft() <= 0 {
 		return nil
 	}
 	// The map alone: a violated limit asks no solver either.
@@ -297,24 +315,21 @@ func (r *run) driveOwnStarts(ctx context.Context, bare *gpc.Case, number int, m 
 	if err != nil {
 		return err
 	}
-	result, err := r.drive(ctx, loops{name: r.mapFile(number), gpcCase: c, model: m, method: "direct", purpose: solved, round: number, episodes: len(points)})
+	result, err := r.drive(ctx, loops{name: r.mapFile(number), gpcCase: c, model: m, method: "direct", purpose: solved, round: number, episodes: len(points), deadline: r.roundsEnd()})
 	out.Training = result.Score
 	return err
 }
 
 // probe drives a map without a guard from new starts, and records the worst to solve around.
 func (r *run) probe(ctx context.Context, bare *gpc.Case, number int, m *model.Model, out *Round) error {
-	probes := make([][]float64, r.opt.Starts)
-	regret := make([]float64, len(probes))
-	for i := range probes {
-		probes[i] = r.plant.Start(r.seed(probed, number), i)
-	}
-	probe, err := r.drive(ctx, loops{name: r.mapFile(number), gpcCase: bare, model: m, method: "direct", purpose: probed, round: number, episodes: len(probes)})
+	probe, err := r.drive(ctx, loops{name: r.mapFile(number), gpcCase: bare, model: m, method: "direct", purpose: probed, round: number, episodes: r.opt.Starts, deadline: r.roundsEnd()})
 	if err != nil {
 		return err
 	}
 	out.Probed = probe.Score
+	probes, regret := make([][]float64, len(probe.Starts)), make([]float64, len(probe.Starts))
 	for i, s := range probe.Starts {
+		probes[i] = r.plant.Start(r.seed(probed, number), i)
 		switch {
 		case !math.IsNaN(float64(s.Regret)):
 			regret[i] = float64(s.Regret)
@@ -343,70 +358,64 @@ func worstStarts(points [][]float64, regret []float64) [][]float64 {
 
 // affordableEpochs is the number of the requested epochs on a round's data that fits into the remaining time; added
 // is the number of new samples.
-func (r *run) affordableEpochs(ctx context.Context, number, requested, added int) (int, error) {
-	p := &r.journal.Pace
-	for len(p.Epochs) <= number {
-		p.Epochs = append(p.Epochs, 0)
-	}
-	if p.Epochs[number] > 0 {
-		return min(p.Epochs[number], requested), nil
-	}
+func (r *run) affordableEpochs(ctx context.Context, number, requested, added int) (epochs int, err error) {
 	var epoch, overhead float64
-	if number == 0 {
-		var err error
-		if epoch, overhead, err = r.timeEpoch(ctx); err != nil {
-			return 0, err
-		}
-	} else {
+	if number > 0 {
 		epoch = float64(r.journal.Rounds[number-1].Samples+added) * r.perSample()
+	} else if epoch, overhead, err = r.timeEpoch(ctx); err != nil {
+		return 0, err
 	}
-	epochs := requested
-	if room := (usableShare*r.secondsLeft() - overhead - r.loopSeconds(number)) / epoch; epoch > 0 {
-		epochs = int(max(1, min(float64(requested), room)))
+	if room := (usableShare*r.trainingSeconds(number) - overhead) / epoch; epoch > 0 {
+		requested = int(max(1, min(float64(requested), room)))
 	}
-	p.Epochs[number] = epochs
-	return epochs, r.save()
+	return requested, nil
 }
 
-// loopSeconds is the time of a round's closed loops, s; before the first, of their references.
-func (r *run) loopSeconds(number int) float64 {
+// trainingSeconds is the time for a round's training before its closed loops, s: trainShare of the budget at least. The
+// references of the first round's loops have half of what is left at most.
+func (r *run) trainingSeconds(number int) float64 {
+	loops := min(r.sets()*float64(r.opt.Starts)*r.journal.Pace.Reference, r.secondsLeft()/2)
 	if number > 0 {
-		return r.journal.Rounds[number-1].Seconds.Evaluate
+		loops = r.journal.Rounds[number-1].Seconds.Evaluate
 	}
-	return r.sets() * float64(r.opt.Starts) * r.journal.Pace.Reference
+	return max(r.secondsLeft()-loops, trainShare*r.opt.Budget.Seconds())
 }
 
 // shorten is the number of a training's epochs for which there is time. They take longer than planned where other work
 // has begun on the machine since.
 func (r *run) shorten(number int) func(epochs int) int {
-	start, first := time.Time{}, 0
+	start, first, limit := time.Time{}, 0, 0.0
 	return func(epochs int) int {
 		if start.IsZero() {
-			start, first = r.clock(), epochs
+			start, first, limit = r.clock(), epochs, r.trainingSeconds(number)
 			return math.MaxInt
 		}
 		perEpoch := r.since(start) / float64(epochs-first)
-		return epochs + int(max(0, (r.secondsLeft()-r.loopSeconds(number))/max(perEpoch, 1e-9)))
+		return epochs + int(max(0, (limit-r.since(start))/max(perEpoch, 1e-9)))
 	}
 }
 
-// timeEpoch trains for one epoch on the first round's data. It returns the time of an epoch, and the overhead of
-// reading data and calibrating.
+// timeEpoch trains for one epoch on the first round's data, or a part of it in timedEpochShare of the budget. It returns
+// the time of an epoch, and the overhead of reading data and calibrating.
 func (r *run) timeEpoch(ctx context.Context) (epoch, overhead float64, err error) {
 	start := r.clock()
 	var first, last time.Time
 	var updates, steps int
-	if _, err := r.trainRounds(ctx, 0, 1, train.Options{}, func(p train.Progress) {
+	inTime, cut := context.WithCancel(ctx)
+	defer cut()
+	if _, err := r.trainRounds(inTime, 0, 1, train.Options{}, func(p train.Progress) {
 		r.opt.Progress(Progress{Stage: "time training", Done: p.Step, Total: p.Steps})
 		if last = r.clock(); first.IsZero() {
 			first = last
 		} else {
 			updates++
 		}
-		steps = p.Steps
-	}); err != nil {
+		if steps = p.Steps; last.Sub(first).Seconds() > timedEpochShare*r.opt.Budget.Seconds() {
+			cut()
+		}
+	}); err != nil && (ctx.Err() != nil || inTime.Err() == nil) {
 		return 0, 0, err
 	}
-	epoch = last.Sub(first).Seconds() * float64(steps) / float64(max(1, updates))
-	return epoch, max(0, r.since(start)-epoch), nil
+	timed := last.Sub(first).Seconds()
+	return timed * float64(steps) / float64(max(1, updates)), r.since(start) - timed, nil
 }

@@ -172,7 +172,7 @@ func (r *run) fitBudget(w Round) (Round, string) {
 		if room := int((remaining - base) / perNew); room < w.Wanted {
 			w.Wanted = room
 		}
-		if w.Wanted >= total/4 {
+		if w.Wanted >= max(1, total/4) {
 			return w, ""
 		}
 		if r.exhausted() {

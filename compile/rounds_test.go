@@ -214,6 +214,7 @@ func TestTrainingGoesOnFromTheRound(t *testing.T) {
 	require.Get(Run(context.Background(), c, opt))(t)
 	opt.Progress = func(Progress) {}
 	r := &run{opt: opt, c: c, dir: out + ".compile", clock: time.Now}
+	r.journal.Rounds = make([]Round, 3)
 	var sums []string
 	for number := range 3 {
 		if number > 0 {
