@@ -70,9 +70,15 @@ func WriteFile(path string, data []byte, perm fs.FileMode) error {
 	})
 }
 
-// swept are the folders that this process has swept: a glance at each write would cost
-// as much as the write where there are many files.
+// swept are the folders that this process has swept: a glance at each write would cost as much as the write.
 var swept sync.Map
+
+func sweepFirst(dir string) error {
+	if _, done := swept.LoadOrStore(dir, true); !done {
+		return Sweep(dir)
+	}
+	return nil
+}
 
 func create(path string, perm fs.FileMode, write func(io.Writer) error) (err error) {
 	target, err := resolve(path)
@@ -89,10 +95,8 @@ func create(path string, perm fs.FileMode, write func(io.Writer) error) (err err
 		return err
 	}
 	dir := filepath.Dir(target)
-	if _, done := swept.LoadOrStore(dir, true); !done {
-		if err := Sweep(dir); err != nil {
-			return err
-		}
+	if err = sweepFirst(dir); err != nil {
+		return err
 	}
 	f, err := temporary(target, perm)
 	if err != nil {
@@ -173,8 +177,8 @@ func Sweep(dir string) error {
 	return nil
 }
 
-// Probe says why no file can be written at path, before there is something to write: its
-// folder is missing or takes no files, it is a folder itself or a device. Nothing is left.
+// Probe says why no file can be written at path: its folder is missing or takes no files, it is a folder or a device.
+// Nothing is left.
 func Probe(path string) error {
 	target, err := resolve(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -186,6 +190,7 @@ func Probe(path string) error {
 	if info, err := os.Stat(target); err == nil && !info.Mode().IsRegular() {
 		return Refusef("%s cannot be written: it is there and is not a regular file", path)
 	}
+	_ = sweepFirst(filepath.Dir(target)) // of a probe that was killed; what stands in its way stops a new one, too
 	f, err := temporary(target, 0o600)
 	if err != nil {
 		var of *fs.PathError

@@ -204,6 +204,10 @@ func TestTemporariesAreSwept(t *testing.T) {
 			swept.Clear()
 			return WriteFile(path, []byte("after"), 0o644)
 		},
+		"probe": func() error { // the folder that a command makes next to what a probe left
+			swept.Clear()
+			return ProbeFolder(filepath.Join(dir, "g", "h"))
+		},
 		"acquire": func() error {
 			l, err := Acquire(path)
 			return errors.Join(err, l.Release())
