@@ -20,18 +20,14 @@ import (
 
 // Scenarios is how often outages break limits over samples of loads. Each has a power flow of its own, and every outage of it.
 type Scenarios struct {
-	Case      string        `json:"case"`            // of the network
-	EnforceQ  bool          `json:"enforce_q"`       // whether units were held within their reactive limits
-	Emergency float64       `json:"emergency"`       // factor on ratings after an outage
-	Band      float64       `json:"voltage_band_pu"` // what voltages may leave their limits by after one
-	WallMS    float64       `json:"wall_ms"`         // of all power flows
-	Scenarios int           `json:"scenarios"`       // samples
-	Count     int           `json:"count"`           // outages of each
-	SolvedBy  SolvedBy      `json:"solved_by"`       // how the power flows of all were solved
-	Before    Risk          `json:"before"`          // that a limit is broken, or there is no power flow, without any outage
-	After     Risk          `json:"after"`           // that an outage breaks a limit, or has no power flow
-	Outages   []OutageRisk  `json:"outages"`         // of each that does in a scenario, the most frequent first
-	Elements  []ElementRisk `json:"elements"`        // of each limit that is broken after an outage in a scenario, likewise
+	Conditions
+	Scenarios int           `json:"scenarios"` // samples
+	Count     int           `json:"count"`     // outages of each
+	SolvedBy  SolvedBy      `json:"solved_by"` // how the power flows of all were solved
+	Before    Risk          `json:"before"`    // that a limit is broken, or there is no power flow, without any outage
+	After     Risk          `json:"after"`     // that an outage breaks a limit, or has no power flow
+	Outages   []OutageRisk  `json:"outages"`   // of each that does in a scenario, the most frequent first
+	Elements  []ElementRisk `json:"elements"`  // of each limit that is broken after an outage in a scenario, likewise
 }
 
 // Risk is a number of scenarios, the probability that it estimates, and its exact interval of 95 %.
@@ -134,10 +130,11 @@ func AfterScenarios(ctx context.Context, n *network.Network, pr FlowProblem, opt
 	}
 	y := &sampling{n: n, pr: pr, opt: opt, threads: make([]samplingThread, max(1, opt.Threads))}
 	y.opt.Threads, y.opt.Progress, y.opt.Record = 1, nil, nil
-	y.out = &Scenarios{Case: n.Name, EnforceQ: pr.EnforceQ, Emergency: cmp.Or(opt.Emergency, 1), Band: opt.Band, Count: len(opt.List) + len(opt.Groups), Outages: []OutageRisk{}, Elements: []ElementRisk{}}
+	y.out = &Scenarios{Conditions: opt.conditions(n, &pr), Count: len(opt.List) + len(opt.Groups), Outages: []OutageRisk{}, Elements: []ElementRisk{}}
 	y.outages, y.elements = make([]OutageRisk, y.out.Count), make([]ElementRisk, (&securityWatch{n: n}).count())
+	named := &securityRun{n: n, list: opt.List, groups: opt.Groups}
 	for i := range y.outages {
-		y.outages[i].Outage = (&securityRun{n: n, list: opt.List, groups: opt.Groups}).outage(i)
+		y.outages[i].Outage = named.outage(i)
 	}
 	for i := range y.threads {
 		y.threads[i].s = s.Clone()

@@ -19,22 +19,31 @@ import (
 	"github.com/gpc-engine/gpc/internal/simd/parallel"
 )
 
+// Conditions are those of a network's outages.
+type Conditions struct {
+	Case      string  `json:"case"`            // of the network
+	EnforceQ  bool    `json:"enforce_q"`       // whether units were held within their reactive limits
+	Emergency float64 `json:"emergency"`       // factor on ratings after an outage
+	Band      float64 `json:"voltage_band_pu"` // what voltages may leave their limits by after one
+	WallMS    float64 `json:"wall_ms"`         // of all power flows
+}
+
+func (o *SecurityOptions) conditions(n *network.Network, pr *FlowProblem) Conditions {
+	return Conditions{Case: n.Name, EnforceQ: pr.EnforceQ, Emergency: cmp.Or(o.Emergency, 1), Band: o.Band}
+}
+
 // Security is what outages do to a power flow.
 type Security struct {
-	Case       string        `json:"case"`            // of the network
-	EnforceQ   bool          `json:"enforce_q"`       // whether units were held within their reactive limits
-	Emergency  float64       `json:"emergency"`       // factor on ratings after an outage
-	Band       float64       `json:"voltage_band_pu"` // what voltages may leave their limits by after one
-	WallMS     float64       `json:"wall_ms"`         // of all power flows
-	Count      int           `json:"count"`           // of outages
-	Breaking   int           `json:"breaking"`        // outages that break a limit
-	Secure     int           `json:"secure"`          // outages with a power flow that breaks no limit more than the base, and that cut off no load
-	Unsolved   int           `json:"unsolved"`        // outages without a power flow
-	CutOff     int           `json:"cut_off"`         // outages that cut off load
-	SolvedBy   SolvedBy      `json:"solved_by"`       // how their power flows were solved, but those of units that share the missing power
-	Violations []Broken      `json:"violations"`      // of the base
-	Outages    []AfterOutage `json:"outages"`         // the worst: those without a power flow first, then by lost load, lost generation and severity
-	Elements   []Extreme     `json:"elements"`        // of each voltage, rating and unit's limit the highest loading after any outage
+	Conditions
+	Count      int           `json:"count"`      // of outages
+	Breaking   int           `json:"breaking"`   // outages that break a limit
+	Secure     int           `json:"secure"`     // outages with a power flow that breaks no limit more than the base, and that cut off no load
+	Unsolved   int           `json:"unsolved"`   // outages without a power flow
+	CutOff     int           `json:"cut_off"`    // outages that cut off load
+	SolvedBy   SolvedBy      `json:"solved_by"`  // how their power flows were solved, but those of units that share the missing power
+	Violations []Broken      `json:"violations"` // of the base
+	Outages    []AfterOutage `json:"outages"`    // the worst: those without a power flow first, then by lost load, lost generation and severity
+	Elements   []Extreme     `json:"elements"`   // of each voltage, rating and unit's limit the highest loading after any outage
 
 	Base *powerflow.Solution `json:"-"`
 }
@@ -155,7 +164,7 @@ func newRun(n *network.Network, s *powerflow.Solver, pr FlowProblem, opt Securit
 	}
 	y := &securityRun{n: withLimits(n, opt.Emergency, opt.Band), s: s, input: input, base: base, opt: opt, flow: pr.Options, list: opt.List, groups: opt.Groups, lanes: &laneSolvers{}}
 	y.threshold = newSecurityWatch(y.n, base).thresholds(base)
-	y.out = &Security{Case: n.Name, EnforceQ: pr.EnforceQ, Emergency: opt.Emergency, Band: opt.Band, Violations: brokenBefore(n, base), Outages: []AfterOutage{}, Base: base}
+	y.out = &Security{Conditions: opt.conditions(n, &pr), Violations: brokenBefore(n, base), Outages: []AfterOutage{}, Base: base}
 	return y, nil
 }
 
