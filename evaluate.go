@@ -21,6 +21,7 @@ import (
 
 // computing is what a method's controllers are made by and on, as records name it.
 type computing struct {
+	method     *Resolved
 	controller func() (domain.Controller, error) // makes one, on an engine of its own
 	device     string
 	backend    string // "" where no engine computes
@@ -29,9 +30,18 @@ type computing struct {
 	close      func() // closes the engines
 }
 
+// computing prepares controllers of a setup; see Resolved.computing.
+func (c *Case) computing(s Setup, opt engine.Options) (*computing, error) {
+	r, err := c.Resolve(s)
+	if err != nil {
+		return nil, err
+	}
+	return r.computing(opt)
+}
+
 // computing prepares controllers, each on an engine of one thread unless opt says otherwise.
 func (r *Resolved) computing(opt engine.Options) (*computing, error) {
-	setting := &computing{device: Host(), close: func() {}}
+	setting := &computing{method: r, device: Host(), close: func() {}}
 	var err error
 	if setting.isa, err = instructionSet(); err != nil {
 		return nil, err
@@ -90,16 +100,12 @@ func (c *Case) Evaluate(ctx context.Context, s Setup, e engine.Options, opt clos
 	if err != nil {
 		return nil, err
 	}
-	r, err := c.Resolve(s)
-	if err != nil {
-		return nil, err
-	}
-	setting, err := r.computing(e)
+	setting, err := c.computing(s, e)
 	if err != nil {
 		return nil, err
 	}
 	defer setting.close()
-	opt.Method, opt.Candidates, opt.Commit = r.Method.Name, r.Candidates, version.Build()
+	opt.Method, opt.Candidates, opt.Commit = setting.method.Method.Name, setting.method.Candidates, version.Build()
 	opt.Device, opt.Backend = setting.device, setting.backend
 	opt.ISA, opt.ModelSHA256 = setting.isa, setting.sha256
 	return c.EvaluateBy(ctx, setting.controller, opt)
@@ -290,11 +296,7 @@ func (c *Case) Steer(ctx context.Context, s Setup, e engine.Options, divisions i
 	if divisions < 1 || divisions > 1000 || opt.Episodes < 1 {
 		return nil, badInputf("steer: %d divisions and %d episodes, want 1 to 1000 divisions and at least 1 episode", divisions, opt.Episodes)
 	}
-	r, err := c.Resolve(s)
-	if err != nil {
-		return nil, err
-	}
-	setting, err := r.computing(e)
+	setting, err := c.computing(s, e)
 	if err != nil {
 		return nil, err
 	}
@@ -303,7 +305,7 @@ func (c *Case) Steer(ctx context.Context, s Setup, e engine.Options, divisions i
 	if err != nil {
 		return nil, err
 	}
-	opt.Method, opt.Commit = r.Method.Name, version.Build()
+	opt.Method, opt.Commit = setting.method.Method.Name, version.Build()
 	opt.Device, opt.Backend = setting.device, setting.backend
 	opt.ISA, opt.ModelSHA256 = setting.isa, setting.sha256
 	opt.Weights = dataset.DasDennis(c.Spec().ObjectiveSize(), divisions)

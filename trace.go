@@ -146,11 +146,7 @@ func (c *Case) replay(h *closedloop.Header, source *Again) (replayed, error) {
 		return idle, err
 	}
 	s.Candidates = h.Candidates
-	r, err := c.Resolve(s)
-	if err != nil {
-		return idle, err
-	}
-	setting, err := r.computing(source.Engine)
+	setting, err := c.computing(s, source.Engine)
 	if err != nil {
 		return idle, err
 	}
