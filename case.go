@@ -413,29 +413,24 @@ func embeddedSystem(name string, params json.RawMessage) (c domain.Case, ok bool
 // still the case's, and Definition().Altered says what it was not made for. Evaluate and Pair
 // run Options.Scenes on it.
 func (c *Case) Staged(s *closedloop.Scenes) (*Case, error) {
-	if s == nil {
+	if s == nil || len(s.Files) == 0 {
 		return c, nil
 	}
 	if domain.AbilitiesOfPlant(c.def.Plant).Stage == nil {
 		return nil, badInputf("case %s cannot begin from a given scene: its plant has no domain.PlantAbilities.Stage", c.Name())
 	}
-	var def domain.Case
-	var other bool
+	first := &s.Files[0]
 	for i := range s.Files {
-		f := &s.Files[i]
-		if f.Case != c.Name() {
+		switch f := &s.Files[i]; {
+		case f.Case != c.Name():
 			return nil, badInputf("%s: case is %q, want %q", f.Name, f.Case, c.Name())
+		case !bytes.Equal(f.Params, first.Params):
+			return nil, badInputf("%s: params differ from those of %s: all scenes of a folder need the same plant", f.Name, first.Name)
 		}
-		if i > 0 {
-			if !bytes.Equal(f.Params, s.Files[0].Params) {
-				return nil, badInputf("%s: params differ from those of %s: all scenes of a folder need the same plant", f.Name, s.Files[0].Name)
-			}
-			continue
-		}
-		var err error
-		if def, other, err = closedloop.Remade(&c.def, f.Params); err != nil {
-			return nil, badInputf("%s: %w", f.Name, err)
-		}
+	}
+	def, other, err := closedloop.Remade(&c.def, first.Params)
+	if err != nil {
+		return nil, badInputf("%s: %w", first.Name, err)
 	}
 	if !other {
 		return c, nil

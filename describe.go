@@ -7,10 +7,9 @@ import (
 
 // Description is a case as lists of cases show it.
 type Description struct {
-	Name        string `json:"name"`        // what `CASE` arguments take
-	Description string `json:"description"` // one line
-	Group       string `json:"group"`       // what lists put it under: systems, networks, the paper; "": none
-	// ProblemSHA256 identifies the problem's content (domain.FingerprintOf), as an actor's file says it.
+	Name          string   `json:"name"`           // what `CASE` arguments take
+	Description   string   `json:"description"`    // one line
+	Group         string   `json:"group"`          // what lists put it under: systems, networks, the paper; "": none
 	ProblemSHA256 string   `json:"problem_sha256"` // the content of its problem, as an actor's file says it ([files.md](files.md))
 	NX            int      `json:"nx"`             // inputs of E_x: state, context and priority slot
 	NZ            int      `json:"nz"`             // latent dimension

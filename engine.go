@@ -185,11 +185,7 @@ func (c *Case) Dataset(ctx context.Context, policy string, e engine.Options, opt
 		if opt.Visiting.ModelSHA256, err = m.SHA256(); err != nil {
 			return nil, err
 		}
-		r, err := c.direct().Resolve(Setup{Method: opt.Visiting.Method, Model: m})
-		if err != nil {
-			return nil, err
-		}
-		setting, err := r.computing(e)
+		setting, err := c.direct().computing(Setup{Method: opt.Visiting.Method, Model: m}, e)
 		if err != nil {
 			return nil, err
 		}

@@ -21,7 +21,7 @@ import (
 
 // FrontOptions say which trade-offs of an observation are decided, and how.
 type FrontOptions struct {
-	// Weights of the objectives, one row a point, each on the simplex; nil: at most Points, 0 for DefaultPoints. Three quarters
+	// Weights of the objectives, one row a point, each on the simplex; nil: at most Points, 0 for the default. Three quarters
 	// are an even lattice. The others lie between neighbours that are farthest apart in their objectives.
 	Weights [][]float64
 	Points  int
@@ -38,8 +38,10 @@ type FrontOptions struct {
 }
 
 const (
-	// DefaultPoints are the points of a front, MostPoints the largest number.
+	// DefaultPoints are the points of a map's front that states none, SolvedPoints those of one that is solved or searched point by point,
+	// MostPoints the largest number.
 	DefaultPoints = 1000
+	SolvedPoints  = 50
 	MostPoints    = 16384
 	// bisections are the rounds in which a lattice is made denser, each with the same share of points.
 	bisections = 4
@@ -76,6 +78,7 @@ type Fronts struct {
 	search  FrontSearch // nil: the map's decisions
 	workers []*rollouts // one a thread, which share nothing
 	rows    int         // of a worker at a time
+	points  int         // of a front that states none
 }
 
 const (
@@ -94,7 +97,7 @@ func NewFronts(b backend.Backend, m *model.Model, p domain.Problem, opt Options)
 
 // newFronts are the fronts of a map that is loaded.
 func newFronts(l *loaded) (*Fronts, error) {
-	f, threads := &Fronts{problem: l.problem, rows: batchRows}, 1
+	f, threads := &Fronts{problem: l.problem, rows: batchRows, points: DefaultPoints}, 1
 	serial, ok := l.backend.(backend.Serial)
 	if ok {
 		threads, f.rows = l.backend.Describe().Threads, serialRows
@@ -126,7 +129,7 @@ type FrontSearch func(ctx context.Context, obs Observation, neighbour []float64,
 
 // NewSearchFronts are the fronts of a search: a plan a point, to its own end.
 func NewSearchFronts(p domain.Problem, search FrontSearch) *Fronts {
-	return &Fronts{problem: p, search: search}
+	return &Fronts{problem: p, search: search, points: SolvedPoints}
 }
 
 // find adds points of a search to a front.
@@ -170,7 +173,7 @@ func (f *Fronts) find(ctx context.Context, front *Front, obs Observation, weight
 func (f *Fronts) Front(ctx context.Context, obs Observation, opt FrontOptions) (*Front, error) {
 	spec := f.problem.Spec()
 	m := spec.ObjectiveSize()
-	opt.Points = cmp.Or(len(opt.Weights), opt.Points, DefaultPoints)
+	opt.Points = cmp.Or(len(opt.Weights), opt.Points, f.points)
 	if opt.Points > MostPoints || len(opt.Weights) == 0 && opt.Points < m {
 		return nil, fmt.Errorf("front: %d points, want %d to %d", opt.Points, m, MostPoints)
 	}

@@ -1,6 +1,7 @@
 package batchnav_test
 
 import (
+	"context"
 	"math"
 	"slices"
 	"strings"
@@ -100,5 +101,20 @@ func TestNoPolishOfAFront(t *testing.T) {
 	opt := batchnav.FrontOptions{Weights: dataset.Lattice(2, 11), Polish: 5}
 	if _, err := fronts(t, p).Front(t.Context(), obs, opt); err == nil || !strings.Contains(err.Error(), "no polish") {
 		t.Errorf("of a problem without a polish: %v", err)
+	}
+}
+
+// A front that states no number of points has its own: fewer where each is searched by itself.
+func TestAFrontHasANumberOfPoints(t *testing.T) {
+	cart := testdomain.NewCart(4)
+	rest := func(_ context.Context, _ batchnav.Observation, _ []float64, decisions int) (domain.Chosen, error) {
+		return domain.Chosen{Plan: make([]float64, decisions*cart.Spec().ActionSize()), Feasible: true}, nil
+	}
+	start := batchnav.Observation{S: []float64{0.1, 0}, C: []float64{0}}
+	for want, f := range map[int]*batchnav.Fronts{batchnav.DefaultPoints: fronts(t, cart), batchnav.SolvedPoints: batchnav.NewSearchFronts(cart, rest)} {
+		got := require.Get(f.Front(t.Context(), start, batchnav.FrontOptions{}))(t)
+		if n := len(got.Points); n > want || n < want*3/4 {
+			t.Errorf("%d points, want at most %d", n, want)
+		}
 	}
 }

@@ -87,9 +87,7 @@ type Refinement struct {
 	LocalizedCost     float64   `json:"localized_cost"`     // of the localized code's plan: one latent step without refinement
 	LocalizedFeasible bool      `json:"localized_feasible"` // whether that is feasible
 	Sigma             []float64 `json:"sigma"`              // priority of the decision
-	// OffMap: the Residual at the localized code is above ResidualLimit, or no number, or the state is far
-	// beyond what the codes decode to. The
-	// map was not made for such an observation: its plans are candidates like any other.
+	// OffMap: the map was not made for such an observation, and its plans are candidates like any other.
 	OffMap        bool               `json:"off_map"`        // whether it is, by residual, state or context
 	Residual      float64            `json:"residual"`       // ‖s − D_s(z)‖² at the localized latent, normalised
 	ResidualLimit float64            `json:"residual_limit"` // above it the observation is off the map; 0: not known

@@ -39,16 +39,12 @@ type Result struct {
 	Min       float64 `json:"min_us,omitempty"`  // least
 	Calls     int     `json:"calls"`             // measured
 	// GFlop is the work of one call by the documented count, whatever its rate.
-	GFlop      float64 `json:"gflop"`
-	GFlops     float64 `json:"gflops"`      // rate, GFLOP/s
-	PeakGFlops float64 `json:"peak_gflops"` // ceiling of this run
-	Fraction   float64 `json:"fraction"`    // rate over ceiling
-	// Bytes is what a call has to move at least, operands, results and weights once each;
-	// 0 where it is not counted.
-	Bytes float64 `json:"bytes,omitempty"` // that a call has to move at least: operands, results and weights once each; absent where they are not counted
-	// Latencies are of at most MaxLatencies calls, evenly spread over the measurement and in
-	// its order.
-	Latencies []float64 `json:"latencies_us,omitempty"` // of at most 100 calls in their order, the middle ones of as many equal parts of the measurement, for `gpc-lab compare`; absent from older records
+	GFlop      float64   `json:"gflop"`
+	GFlops     float64   `json:"gflops"`                 // rate, GFLOP/s
+	PeakGFlops float64   `json:"peak_gflops"`            // ceiling of this run
+	Fraction   float64   `json:"fraction"`               // rate over ceiling
+	Bytes      float64   `json:"bytes,omitempty"`        // that a call has to move at least: operands, results and weights once each; absent where they are not counted
+	Latencies  []float64 `json:"latencies_us,omitempty"` // of at most 100 calls in their order, the middle ones of as many equal parts of the measurement, for `gpc-lab compare`; absent from older records
 	// Error is how far results are from float64; nil where it is not measured.
 	Error        *Deviation `json:"error,omitempty"`
 	Launch       *Launch    `json:"launch,omitempty"`       // of kernels: the row is one launch

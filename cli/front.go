@@ -25,9 +25,8 @@ import (
 type Trades struct {
 	Case string `json:"case"` // its name
 	*batchnav.Front
-	Best   *int    `json:"within"`  // the best point within the bounds of --within; null: there are no bounds, or no such point
-	TimeUs float64 `json:"time_us"` // of the last of --repeat, µs
-	// Exact is the front of the exact solver, of --exact weightings.
+	Best             *int               `json:"within"`                      // the best point within the bounds of --within; null: there are no bounds, or no such point
+	TimeUs           float64            `json:"time_us"`                     // of the last of --repeat, µs
 	Exact            *batchnav.Front    `json:"exact,omitempty"`             // front of the exact solver, of --exact weightings; absent without
 	Learned          *batchnav.Front    `json:"same,omitempty"`              // the map's decisions under these weightings
 	ExactTimeUs      float64            `json:"exact_time_us,omitempty"`     // of its solves, µs

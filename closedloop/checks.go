@@ -13,12 +13,11 @@ const (
 type Check struct {
 	// Field is a key of the trace: of the header with "header." before it, of the end of an
 	// episode with "end.".
-	Field   string `json:"field"`
-	Verdict string `json:"how"` // what was done with it
-	Basis   string `json:"by"`  // by what it was checked, or why not
-	// Values that were compared, and those among the field's that could not be.
-	Values    int `json:"values"`    // compared
-	Unchecked int `json:"unchecked"` // that could not be
+	Field     string `json:"field"`
+	Verdict   string `json:"how"`       // what was done with it
+	Basis     string `json:"by"`        // by what it was checked, or why not
+	Values    int    `json:"values"`    // compared
+	Unchecked int    `json:"unchecked"` // that could not be
 }
 
 // OnlyDeep, in Check.By, is of what is compared with VerifyOptions.Deep alone.

@@ -4,11 +4,10 @@ import "github.com/gpc-engine/gpc/domain"
 
 // GuardCounts are decisions by what the guard did in them.
 type GuardCounts struct {
-	Failing   int `json:"failing"`   // decisions whose roll-out failed
-	Incumbent int `json:"incumbent"` // the plan before was executed
-	Rescues   int `json:"rescues"`   // a rescue was asked for
-	Solved    int `json:"solved"`    // and its action executed
-	// RescueRate is Rescues over all decisions, RescueWorst the longest of them, µs.
+	Failing     int    `json:"failing"`         // decisions whose roll-out failed
+	Incumbent   int    `json:"incumbent"`       // the plan before was executed
+	Rescues     int    `json:"rescues"`         // a rescue was asked for
+	Solved      int    `json:"solved"`          // and its action executed
 	RescueRate  Number `json:"rescue_rate"`     // rescues over all decisions
 	RescueWorst Number `json:"rescue_worst_us"` // the longest
 }

@@ -9,19 +9,17 @@ import (
 // LimitStatistics say how often a kind of limit was broken, and how near to it or how far beyond
 // it episodes came.
 type LimitStatistics struct {
-	Limit string `json:"limit"` // a kind of limit, such as `voltage`; absent from older records, as is all of `limits` and `above_oracle`
-	Unit  string `json:"unit"`  // of its margins
-	// Decisions that broke it and Episodes that have one, with their shares of all.
+	Limit        string `json:"limit"`         // a kind of limit, such as `voltage`; absent from older records, as is all of `limits` and `above_oracle`
+	Unit         string `json:"unit"`          // of its margins
 	Decisions    int    `json:"decisions"`     // that broke it
 	DecisionRate Number `json:"decision_rate"` // their share
 	Episodes     int    `json:"episodes"`      // with such a decision
 	EpisodeRate  Number `json:"episode_rate"`  // their share
-	// Mean is of the episodes' smallest margins of the kind, SEM its standard error.
-	Mean    Number `json:"margin_mean"` // mean of the episodes' smallest margins of this kind
-	SEM     Number `json:"margin_sem"`  // its standard error
-	Least   Number `json:"least"`       // least of all episodes; below 0 the worst violation
-	Margin  string `json:"margin"`      // name of that margin
-	Episode int    `json:"episode"`     // where it was
+	Mean         Number `json:"margin_mean"`   // mean of the episodes' smallest margins of this kind
+	SEM          Number `json:"margin_sem"`    // its standard error
+	Least        Number `json:"least"`         // least of all episodes; below 0 the worst violation
+	Margin       string `json:"margin"`        // name of that margin
+	Episode      int    `json:"episode"`       // where it was
 }
 
 // limits counts what LimitStatistics say.

@@ -34,11 +34,10 @@ type Contender struct {
 // Pairing is the record of `gpc eval pair`: methods on the same episodes, one after
 // another on the same machine, each beside the first.
 type Pairing struct {
-	Case   string `json:"case"`   // its name
-	Seed   uint64 `json:"seed"`   // of the scenes
-	Commit string `json:"commit"` // of the program
-	Device string `json:"device"` // of the latencies
-	// ProblemSHA256 and ISA are as in Source; Paired names the model and the backend.
+	Case          string             `json:"case"`                     // its name
+	Seed          uint64             `json:"seed"`                     // of the scenes
+	Commit        string             `json:"commit"`                   // of the program
+	Device        string             `json:"device"`                   // of the latencies
 	ProblemSHA256 string             `json:"problem_sha256,omitempty"` // of the problem; absent from older records, as is the next
 	ISA           string             `json:"isa,omitempty"`            // instruction set
 	Regime        string             `json:"regime"`                   // of the scenes
@@ -48,15 +47,13 @@ type Pairing struct {
 	Sensing
 	Preference []float64 `json:"preference,omitempty"` // fixed weights of the objectives (`--preference`); absent: the adaptive priority
 	// Plant and Steps are as in Header.
-	Plant *domain.OtherPlant `json:"plant,omitempty"`
-	Steps int                `json:"steps,omitempty"` // decisions of an episode, where `--steps` asked for them; absent: the case's own number
-	// ScenesSHA256 and Excursions are as in Result.
-	ScenesSHA256 string      `json:"scenes_sha256,omitempty"` // of the scenes that were given; absent: they were drawn
-	Excursions   []Excursion `json:"beyond,omitempty"`
-	// NoReference and Integration are as in Result, of the first method.
-	NoReference []MissingReference `json:"no_reference,omitempty"`         // why the first method's episodes have nothing to compare with, a reason each; absent: all have
-	Integration *Integration       `json:"integration,omitempty"`          // a few of the first method's episodes in a plant of finer steps of integration; absent where the plant is not the model, or its system has no ODE
-	SteadyState string             `json:"steady_state_outside,omitempty"` // what state's range the optimal steady state of a plant that runs on lies outside of; absent: none
+	Plant        *domain.OtherPlant `json:"plant,omitempty"`
+	Steps        int                `json:"steps,omitempty"`         // decisions of an episode, where `--steps` asked for them; absent: the case's own number
+	ScenesSHA256 string             `json:"scenes_sha256,omitempty"` // of the scenes that were given; absent: they were drawn
+	Excursions   []Excursion        `json:"beyond,omitempty"`
+	NoReference  []MissingReference `json:"no_reference,omitempty"`         // why the first method's episodes have nothing to compare with, a reason each; absent: all have
+	Integration  *Integration       `json:"integration,omitempty"`          // a few of the first method's episodes in a plant of finer steps of integration; absent where the plant is not the model, or its system has no ODE
+	SteadyState  string             `json:"steady_state_outside,omitempty"` // what state's range the optimal steady state of a plant that runs on lies outside of; absent: none
 	// Map is the one that methods with a map decide by.
 	Map   PairedMap `json:"map"`
 	Pairs []Paired  `json:"pairs"`
@@ -82,11 +79,9 @@ type PairedMap struct {
 // half the width of the 95 % interval of a mean by Student's t; null for fewer than two
 // episodes.
 type Paired struct {
-	Method string `json:"method"` // in the order asked for
-	// BestKnown is as in Result.
-	BestKnown int `json:"best_known,omitempty"` // episodes in which no reference costs as little, nor a method before it; absent: none
-	// Candidates per decision in place of the method's own number; 0: that.
-	Candidates int `json:"candidates,omitempty"` // of a decision, where another number than the method's own was asked for
+	Method     string `json:"method"`               // in the order asked for
+	BestKnown  int    `json:"best_known,omitempty"` // episodes in which no reference costs as little, nor a method before it; absent: none
+	Candidates int    `json:"candidates,omitempty"` // of a decision, where another number than the method's own was asked for
 	// Constants of the online step in place of the method's own, by name.
 	Constants   map[string]float64 `json:"constants,omitempty"`
 	ModelSHA256 string             `json:"model_sha256,omitempty"` // of its map or weights; absent for a method without
@@ -119,16 +114,14 @@ type Paired struct {
 	Cost RegretStatistics `json:"cost"`
 	// AboveBest is by how much its safe episodes cost more, in %, than the least of the optimum and of what any safe method
 	// cost; absent from older records.
-	AboveBest  *RegretStatistics `json:"above_best,omitempty"`
-	MarginMean Number            `json:"margin_mean"` // mean over the episodes of the smallest margin
-	MarginCI95 Number            `json:"margin_ci95"` // half-width by Student's t
-	MarginMin  Number            `json:"margin_min"`  // smallest of all
-	Latency    Latency           `json:"latency_us"`  // null of a record without times (`--untimed`)
-	// LatencyMean is of all decisions, µs: what a method takes of a processor.
-	LatencyMean Number `json:"latency_mean_us"` // mean over the decisions; null alike
-	// Prepare is as in Result.
-	Prepare *Quantiles   `json:"prepare_us,omitempty"` // of what a method that works between decisions does there; absent for others
-	Guard   *GuardCounts `json:"guard,omitempty"`
+	AboveBest   *RegretStatistics `json:"above_best,omitempty"`
+	MarginMean  Number            `json:"margin_mean"`          // mean over the episodes of the smallest margin
+	MarginCI95  Number            `json:"margin_ci95"`          // half-width by Student's t
+	MarginMin   Number            `json:"margin_min"`           // smallest of all
+	Latency     Latency           `json:"latency_us"`           // null of a record without times (`--untimed`)
+	LatencyMean Number            `json:"latency_mean_us"`      // mean over the decisions; null alike
+	Prepare     *Quantiles        `json:"prepare_us,omitempty"` // of what a method that works between decisions does there; absent for others
+	Guard       *GuardCounts      `json:"guard,omitempty"`
 	// Soft is as in Result.
 	Soft []SoftStatistics `json:"soft,omitempty"`
 }

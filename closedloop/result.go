@@ -17,58 +17,47 @@ type Result struct {
 	Commit string `json:"commit"` // of the program
 	Device string `json:"device"` // of the latencies
 	Source
-	Regime string  `json:"regime"` // of the scenes, the case's own word
-	Noise  float64 `json:"noise"`  // of measurements, in units of each state's scale
-	// Bias and Shift are zero, and absent, where measurements are true on average and
-	// the plant is the case's own.
-	Bias  float64            `json:"bias,omitempty"`  // of measurements, likewise; absent: 0
-	Shift map[string]float64 `json:"shift,omitempty"` // factors on parameters of the plant, by name
+	Regime string             `json:"regime"`          // of the scenes, the case's own word
+	Noise  float64            `json:"noise"`           // of measurements, in units of each state's scale
+	Bias   float64            `json:"bias,omitempty"`  // of measurements, likewise; absent: 0
+	Shift  map[string]float64 `json:"shift,omitempty"` // factors on parameters of the plant, by name
 	Sensing
 	// Plant and Steps are as in Header.
 	Plant *domain.OtherPlant `json:"plant,omitempty"`
 	Steps int                `json:"steps,omitempty"` // decisions of an episode, where `--steps` asked for them; absent: the case's own number
 	// Computing is as in Header, Late the decisions that came after their period by it.
-	Computing *Computing `json:"computing_us,omitempty"`
-	Late      int        `json:"late,omitempty"` // decisions that came behind their period by these times; absent: 0
-	Episodes  int        `json:"episodes"`       // run
-	Safe      Number     `json:"safe"`           // share: every step taken, no margin violated, no state lost, the goal reached
-	// Feasible is the fraction of decisions without a violation (paper, OPF).
-	Feasible      Number `json:"feasible"`       // share of decisions without a violation
-	CollisionFree Number `json:"collision_free"` // share without a violated collision margin; null where there is none
-	// GapPct is 100 (Σ cost − Σ oracle)/Σ oracle over the RegretN safe episodes that have
-	// an oracle. Where that is a reference method, both are safe in them. GapSEM is the
-	// standard error of this ratio over episodes.
-	GapPct    Number `json:"gap_pct"`        // 100 (Σ cost − Σ oracle)/Σ oracle over safe episodes with an oracle
-	GapSEM    Number `json:"gap_sem_pct"`    // its standard error
-	RegretPct Number `json:"regret_pct"`     // mean of 100 (cost − oracle)/oracle over the same episodes
-	RegretSEM Number `json:"regret_sem_pct"` // its standard error
-	RegretMin Number `json:"regret_min_pct"` // least: below zero says that the oracle is weak
-	RegretN   int    `json:"regret_n"`       // number of these episodes
+	Computing     *Computing `json:"computing_us,omitempty"`
+	Late          int        `json:"late,omitempty"` // decisions that came behind their period by these times; absent: 0
+	Episodes      int        `json:"episodes"`       // run
+	Safe          Number     `json:"safe"`           // share: every step taken, no margin violated, no state lost, the goal reached
+	Feasible      Number     `json:"feasible"`       // share of decisions without a violation
+	CollisionFree Number     `json:"collision_free"` // share without a violated collision margin; null where there is none
+	GapPct        Number     `json:"gap_pct"`        // 100 (Σ cost − Σ oracle)/Σ oracle over safe episodes with an oracle
+	GapSEM        Number     `json:"gap_sem_pct"`    // its standard error
+	RegretPct     Number     `json:"regret_pct"`     // mean of 100 (cost − oracle)/oracle over the same episodes
+	RegretSEM     Number     `json:"regret_sem_pct"` // its standard error
+	RegretMin     Number     `json:"regret_min_pct"` // least: below zero says that the oracle is weak
+	RegretN       int        `json:"regret_n"`       // number of these episodes
 	// Regret is their distribution, with intervals.
-	Regret    RegretStatistics `json:"regret"`
-	CostMean  Number           `json:"cost_mean"`  // of an episode
-	MarginMin Number           `json:"margin_min"` // least of all episodes
-	// Tolerance: a margin below −Tolerance is a violation; absent in a record of an older program.
-	Tolerance  float64 `json:"margin_tolerance,omitempty"` // how far below zero a margin may be before it counts as a violation; absent from older records
-	MarginMean Number  `json:"margin_mean"`                // mean of the episodes' least
-	MarginSEM  Number  `json:"margin_sem"`                 // its standard error
-	// MarginsMean are the means over episodes of the smallest value of each named
-	// margin; absent where a trace does not hold them.
-	MarginsMean map[string]Number `json:"margins_mean,omitempty"` // mean of the episodes' least, by the margin's name
+	Regret      RegretStatistics  `json:"regret"`
+	CostMean    Number            `json:"cost_mean"`                  // of an episode
+	MarginMin   Number            `json:"margin_min"`                 // least of all episodes
+	Tolerance   float64           `json:"margin_tolerance,omitempty"` // how far below zero a margin may be before it counts as a violation; absent from older records
+	MarginMean  Number            `json:"margin_mean"`                // mean of the episodes' least
+	MarginSEM   Number            `json:"margin_sem"`                 // its standard error
+	MarginsMean map[string]Number `json:"margins_mean,omitempty"`     // mean of the episodes' least, by the margin's name
 	// Limits say how often and how far each kind of limit was broken, in the order of
 	// Spec.Limits; nil for a record of an older program, and for episodes of its traces.
 	Limits []LimitStatistics `json:"limits,omitempty"`
 	// Soft say how far each soft limit was exceeded, in the order of domain.SoftLimits; nil for a problem without.
 	Soft []SoftStatistics `json:"soft,omitempty"`
 	// AboveOracle is Above; absent for a method or a case without.
-	AboveOracle *AboveOracle `json:"above_oracle,omitempty"`
-	GoalReached *Number      `json:"reached,omitempty"` // share of episodes that met their goal at some step; absent without goals
-	AtEnd       *Number      `json:"at_end,omitempty"`  // share after the last step
-	// ScenesSHA256 is of the scenes that were given (Scenes.SHA256); absent where scenes were drawn.
-	// Excursions say in what they lie outside the range of the case's maps.
-	ScenesSHA256 string      `json:"scenes_sha256,omitempty"` // of the scenes that were given ([formats.md](formats.md#scene-scene-file)); absent: they were drawn
-	Excursions   []Excursion `json:"beyond,omitempty"`
-	SteadyState  string      `json:"steady_state_outside,omitempty"` // what state's range the optimal steady state of a plant that runs on lies outside of; absent: none
+	AboveOracle  *AboveOracle `json:"above_oracle,omitempty"`
+	GoalReached  *Number      `json:"reached,omitempty"`       // share of episodes that met their goal at some step; absent without goals
+	AtEnd        *Number      `json:"at_end,omitempty"`        // share after the last step
+	ScenesSHA256 string       `json:"scenes_sha256,omitempty"` // of the scenes that were given ([formats.md](formats.md#scene-scene-file)); absent: they were drawn
+	Excursions   []Excursion  `json:"beyond,omitempty"`
+	SteadyState  string       `json:"steady_state_outside,omitempty"` // what state's range the optimal steady state of a plant that runs on lies outside of; absent: none
 	// Starts are of an oracle of several solves, absent elsewhere.
 	Starts *StartStatistics `json:"starts,omitempty"`
 	// Unsafe lists the episodes that were not safe, with what is known of the cause.
@@ -78,38 +67,29 @@ type Result struct {
 	Fallback   int             `json:"fallback"`   // of them: something else than the method's own action was executed
 	Flagged    int             `json:"flagged"`    // of them: some guard acted
 	// Gap says how far decisions may be above their optima; absent for a case that knows no bound.
-	Gap *GapBounds `json:"gap_bound,omitempty"`
-	// Integration is absent unless Options.CheckIntegration asks for it, and without an integrator.
+	Gap         *GapBounds   `json:"gap_bound,omitempty"`
 	Integration *Integration `json:"integration,omitempty"` // a few of the episodes in a plant of finer steps of integration; absent where the plant is not the model, or its system has no ODE
 	// Guard is what the case's guard did; absent for a case without.
-	Guard *GuardCounts `json:"guard,omitempty"`
-	// Failed are the episodes that passed through a lost state (domain.ProblemAbilities.Failed), Failures
-	// those that were not completed.
-	Failed   int `json:"failed"`   // episodes through a lost state
-	Failures int `json:"failures"` // episodes that were not completed
-	// NoWay are the episodes whose first decision had no plan with the whole tightening, SafeNoWay those of
-	// them that were safe all the same.
-	NoWay          int `json:"no_way,omitempty"`      // without a first plan that keeps off the limits by all that is asked for
-	SafeNoWay      int `json:"safe_no_way,omitempty"` // of them: safe all the same
-	OracleFailures int `json:"oracle_failures"`       // episodes whose oracle did not solve
-	// NoReference says why episodes have no regret, a reason each.
-	NoReference []MissingReference `json:"no_reference,omitempty"` // why episodes have nothing to compare with, a reason each; absent: all have
-	// Findings are of a check of a user's system before the episodes.
-	Findings  diagnosis.Findings `json:"findings,omitempty"`   // of a check of the system (`gpc check`); absent: nothing, or a case of the program's own
-	BestKnown int                `json:"best_known,omitempty"` // episodes in which no reference costs as little as the method, whose own cost then counts as the best known; absent: none
+	Guard          *GuardCounts       `json:"guard,omitempty"`
+	Failed         int                `json:"failed"`                 // episodes through a lost state
+	Failures       int                `json:"failures"`               // episodes that were not completed
+	NoWay          int                `json:"no_way,omitempty"`       // without a first plan that keeps off the limits by all that is asked for
+	SafeNoWay      int                `json:"safe_no_way,omitempty"`  // of them: safe all the same
+	OracleFailures int                `json:"oracle_failures"`        // episodes whose oracle did not solve
+	NoReference    []MissingReference `json:"no_reference,omitempty"` // why episodes have nothing to compare with, a reason each; absent: all have
+	Findings       diagnosis.Findings `json:"findings,omitempty"`     // of a check of the system (`gpc check`); absent: nothing, or a case of the program's own
+	BestKnown      int                `json:"best_known,omitempty"`   // episodes in which no reference costs as little as the method, whose own cost then counts as the best known; absent: none
 	// Excluded are scenes left out before any method ran, by the case's own
 	// criterion.
-	Excluded int     `json:"excluded"`
-	Latency  Latency `json:"latency_us"` // of a decision
-	// Prepare are the times between decisions of a method that works there; absent for others.
-	Prepare *Quantiles `json:"prepare_us,omitempty"` // of what a method that works between decisions does there; absent for others
+	Excluded int        `json:"excluded"`
+	Latency  Latency    `json:"latency_us"`           // of a decision
+	Prepare  *Quantiles `json:"prepare_us,omitempty"` // of what a method that works between decisions does there; absent for others
 	// Load is the machine's while the latencies were taken; absent where it is not known, as
 	// of a result that was read from traces.
 	Load *Load `json:"load,omitempty"`
 	// Shares are mean times of localize, step and project, µs; null where a method
 	// has no such parts.
-	Shares Shares `json:"shares_us"`
-	// Displacement is the mean ‖z_{t+1} − z_t‖.
+	Shares       Shares        `json:"shares_us"`
 	Displacement Number        `json:"displacement_mean"` // mean ‖z_{t+1} − z_t‖
 	CI95         RateIntervals `json:"ci95"`
 	Outcomes     *Outcomes     `json:"outcomes,omitempty"`

@@ -5,7 +5,6 @@ import "github.com/gpc-engine/gpc/domain"
 // Sensing describes the measurements that decisions are made by, and the constraint tightening. The zero value: by the
 // state itself, in time, without tightening.
 type Sensing struct {
-	// Estimated: decisions are made for estimates, of when the action begins to act.
 	Estimated  bool    `json:"estimated,omitempty"`       // whether decisions are made by estimates of what is measured ([real-plant.md](../how-to/real-plant.md)); absent: by the state itself
 	Window     int     `json:"estimate_window,omitempty"` // decisions that each estimate is of at once; absent: 0, by a Kalman filter
 	Tightening float64 `json:"kept_off,omitempty"`        // standard deviations kept off the limits; absent: 0

@@ -14,8 +14,7 @@ import (
 // that far, and the 10 and 90 % quantiles.
 type Series struct {
 	// Interval is how many decisions a point is the mean of; point k has those from k·Every on.
-	Interval int `json:"every"` // decisions that each point along the episodes is the mean of
-	// Episodes that are counted: those with a number below seriesEpisodes.
+	Interval int    `json:"every"`    // decisions that each point along the episodes is the mean of
 	Episodes int    `json:"episodes"` // that are counted: of the first 200
 	Total    Band   `json:"total"`    // Σ J_i
 	Weighted Band   `json:"weighted"` // Σ σ_i J_i with σ as the plant scores the decision

@@ -37,8 +37,7 @@ type RegretStatistics struct {
 	P90        Number       `json:"p90_pct"`         // nearest-rank 90 % quantile
 	P90CI95    OpenInterval `json:"p90_ci95_pct"`    // likewise
 	Max        Number       `json:"max_pct"`         // largest
-	// BeyondCI95 is what share of all episodes may lie above Max.
-	BeyondCI95 Interval `json:"beyond_max_ci95"` // share of all episodes that may lie above it
+	BeyondCI95 Interval     `json:"beyond_max_ci95"` // share of all episodes that may lie above it
 }
 
 // bootstrapResamples of a mean.
@@ -148,10 +147,9 @@ func noLatency() Latency { return new(decisionTimes).latency() }
 
 // Quantiles are the latencies that DESIGN §7 names, µs.
 type Quantiles struct {
-	P50 Number `json:"p50"` // median
-	P95 Number `json:"p95"` // 95 % quantile
-	P99 Number `json:"p99"` // 99 % quantile
-	// Mean is of all values: of a decision, what it takes of a processor.
+	P50  Number `json:"p50"`           // median
+	P95  Number `json:"p95"`           // 95 % quantile
+	P99  Number `json:"p99"`           // 99 % quantile
 	Mean Number `json:"mean,omitzero"` // mean of all values; absent of an older record
 }
 

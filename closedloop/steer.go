@@ -15,18 +15,14 @@ import (
 // what the exact optimum of the same episodes and preference reaches. Objectives
 // are summed over an episode and averaged over episodes.
 type FrontPoint struct {
-	W []float64 `json:"w"` // preference
-	// J and OracleJ are over the episodes in which the method kept every limit and
-	// the oracle exists; Compared is their number.
-	J         []Number `json:"j"`          // objectives summed over an episode, mean over the compared
-	OracleJ   []Number `json:"oracle_j"`   // those of the exact optimum
-	Compared  int      `json:"compared"`   // episodes with every limit kept and an oracle
-	RegretPct Number   `json:"regret_pct"` // 100 (Σ cost − Σ oracle)/Σ oracle
-	// Free says that the optimum costs next to nothing here, so that a share of it has no meaning.
-	// Such a preference has no regret, and counts in no mean.
-	Free       bool `json:"free,omitempty"` // true where the optimum costs next to nothing, so that there is no regret to speak of; absent elsewhere
-	Episodes   int  `json:"episodes"`       // run
-	Violations int  `json:"violations"`     // of them: a violated margin or a lost state
+	W          []float64 `json:"w"`              // preference
+	J          []Number  `json:"j"`              // objectives summed over an episode, mean over the compared
+	OracleJ    []Number  `json:"oracle_j"`       // those of the exact optimum
+	Compared   int       `json:"compared"`       // episodes with every limit kept and an oracle
+	RegretPct  Number    `json:"regret_pct"`     // 100 (Σ cost − Σ oracle)/Σ oracle
+	Free       bool      `json:"free,omitempty"` // true where the optimum costs next to nothing, so that there is no regret to speak of; absent elsewhere
+	Episodes   int       `json:"episodes"`       // run
+	Violations int       `json:"violations"`     // of them: a violated margin or a lost state
 }
 
 // Steering is the record of `gpc steer`: the front that one map traces under a
@@ -38,19 +34,15 @@ type Steering struct {
 	Commit string `json:"commit"` // of the program
 	Device string `json:"device"` // that computed
 	Source
-	Front []FrontPoint `json:"front"`
-	// Hypervolumes of the method's front and of the exact one, as shares of the box from
-	// nadir to ideal of both. The nadir is stretched by a tenth of the range. There are
-	// two or three objectives; NaN otherwise.
-	Hypervolume      Number `json:"hypervolume"`       // of the method's front, as a share of the box from nadir to ideal
-	ExactHypervolume Number `json:"exact_hypervolume"` // of the exact front
-	HypervolumeRatio Number `json:"hypervolume_ratio"` // of the two
-	MeanRegretPct    Number `json:"mean_regret_pct"`   // over preferences
-	WorstRegretPct   Number `json:"worst_regret_pct"`  // over preferences
-	// WorstW is the preference of the worst regret.
-	WorstW       []float64   `json:"worst_w"`        // where
-	JRange       [][2]Number `json:"j_range"`        // least and largest of each objective along the front
-	OracleJRange [][2]Number `json:"oracle_j_range"` // along the exact one
+	Front            []FrontPoint `json:"front"`
+	Hypervolume      Number       `json:"hypervolume"`       // of the method's front, as a share of the box from nadir to ideal
+	ExactHypervolume Number       `json:"exact_hypervolume"` // of the exact front
+	HypervolumeRatio Number       `json:"hypervolume_ratio"` // of the two
+	MeanRegretPct    Number       `json:"mean_regret_pct"`   // over preferences
+	WorstRegretPct   Number       `json:"worst_regret_pct"`  // over preferences
+	WorstW           []float64    `json:"worst_w"`           // where
+	JRange           [][2]Number  `json:"j_range"`           // least and largest of each objective along the front
+	OracleJRange     [][2]Number  `json:"oracle_j_range"`    // along the exact one
 }
 
 // nearlyFree is the share of the dearest optimum of a sweep below which an optimum counts as free.

@@ -56,21 +56,18 @@ func (m Mismatch) String() string {
 
 // Verification is the outcome of Verify under the JSON keys of `gpc verify`.
 type Verification struct {
-	OK     bool   `json:"ok"`     // whether nothing that was checked differs
-	Case   string `json:"case"`   // of the trace
-	Method string `json:"method"` // of the trace
-	// SHA256 is the hash of the last record, and by the chain of the whole trace.
+	OK        bool    `json:"ok"`           // whether nothing that was checked differs
+	Case      string  `json:"case"`         // of the trace
+	Method    string  `json:"method"`       // of the trace
 	SHA256    string  `json:"trace_sha256"` // of the last record, and by the chain of the whole trace
 	Episodes  int     `json:"episodes"`     // replayed
 	Decisions int     `json:"decisions"`    // replayed
 	Safe      int     `json:"safe"`         // episodes, by the replay
 	Tolerance float64 `json:"tolerance"`    // relative, of a value
 	Deep      bool    `json:"deep"`         // whether decisions were made again
-	// Exact: what was decided again was compared bit for bit.
-	Exact bool `json:"exact"` // whether these were compared bit for bit
+	Exact     bool    `json:"exact"`        // whether these were compared bit for bit
 	// Checks are what was done with every field that a trace has.
-	Checks []Check `json:"checks"`
-	// Differing values in all, the first of them in Mismatches.
+	Checks     []Check    `json:"checks"`
 	Differing  int        `json:"differing"` // values that differ
 	Mismatches []Mismatch `json:"mismatches"`
 }

@@ -27,6 +27,7 @@ import (
 	"github.com/gpc-engine/gpc/internal/machine"
 	"github.com/gpc-engine/gpc/internal/option"
 	"github.com/gpc-engine/gpc/internal/version"
+	"github.com/gpc-engine/gpc/model"
 )
 
 // Options of Run.
@@ -109,13 +110,12 @@ type Seconds struct {
 
 // Score is a method in closed loop. Regrets are over safe episodes, in %.
 type Score struct {
-	Method   string `json:"method"`   // that drove
-	Episodes int    `json:"episodes"` // driven
-	Unsafe   int    `json:"unsafe"`   // of them
-	// NoWay counts those of Unsafe where the reference finds no safe way either: a target does not ask for them.
-	NoWay  int               `json:"no_way"`            // of the unsafe: begin where the reference finds no way to keep the limits either
-	NoRoom int               `json:"no_room,omitempty"` // episodes whose first plan keeps off the limits by less than `kept_off`, of a method that plans to the end; absent: 0
-	Mean   closedloop.Number `json:"mean_pct"`          // mean regret
+	Method   string            `json:"method"`            // that drove
+	Episodes int               `json:"episodes"`          // driven
+	Unsafe   int               `json:"unsafe"`            // of them
+	NoWay    int               `json:"no_way"`            // of the unsafe: begin where the reference finds no way to keep the limits either
+	NoRoom   int               `json:"no_room,omitempty"` // episodes whose first plan keeps off the limits by less than `kept_off`, of a method that plans to the end; absent: 0
+	Mean     closedloop.Number `json:"mean_pct"`          // mean regret
 	// Floored is the mean with negative regrets counted as zero. It is compared with the target: a reference that was
 	// no optimum is not the map's gain.
 	Floored closedloop.Number `json:"floored_pct"` // mean with no episode counted as less than nothing, which the target is held to
@@ -129,18 +129,16 @@ type Score struct {
 	BestKnown   int                           `json:"best_known,omitempty"`   // episodes in which no reference costs as little as the method, whose own cost then counts as the best known; absent: none
 	Referenced  int                           `json:"referenced"`             // safe episodes with a reference above zero, which the regrets are of
 	NoReference []closedloop.MissingReference `json:"no_reference,omitempty"` // why episodes have none, a reason each; absent: all have
-	// Rescued are the decisions for which the guard asked a solver. Replaced are those that executed another action
-	// than the method's: the guard follows an accepted plan, the solver's too, while that is the better.
-	Rescued    closedloop.Number     `json:"rescued_pct"`           // decisions for which the guard asked a solver
-	Replaced   closedloop.Number     `json:"replaced_pct"`          // decisions in which something else than the method's own action was executed
-	Late       closedloop.Number     `json:"late_pct"`              // the decisions that took longer than a period
-	LateStarts int                   `json:"late_starts,omitempty"` // held-out episodes with such a decision, which count as unsafe in the choice; absent: 0
-	TooSlow    bool                  `json:"too_slow,omitempty"`    // whether the work between decisions takes longer than a period in more than one of 100, so that the method was not chosen; absent: it does not
-	Clock      string                `json:"clock,omitempty"`       // `cpu` where decisions were late by wall time: the times, and what follows from them, are then of CPU time; absent: by the clock of the run
-	P50        closedloop.Number     `json:"p50_us"`                // median time of a decision behind an episode's first
-	P99        closedloop.Number     `json:"p99_us"`                // its 99 % quantile
-	Cold       *closedloop.Quantiles `json:"cold_us,omitempty"`     // of the first decisions of episodes; absent where the times above are of all
-	Prepare    *closedloop.Quantiles `json:"prepare_us,omitempty"`  // the times of a method's work between decisions
+	Rescued     closedloop.Number             `json:"rescued_pct"`            // decisions for which the guard asked a solver
+	Replaced    closedloop.Number             `json:"replaced_pct"`           // decisions in which something else than the method's own action was executed
+	Late        closedloop.Number             `json:"late_pct"`               // the decisions that took longer than a period
+	LateStarts  int                           `json:"late_starts,omitempty"`  // held-out episodes with such a decision, which count as unsafe in the choice; absent: 0
+	TooSlow     bool                          `json:"too_slow,omitempty"`     // whether the work between decisions takes longer than a period in more than one of 100, so that the method was not chosen; absent: it does not
+	Clock       string                        `json:"clock,omitempty"`        // `cpu` where decisions were late by wall time: the times, and what follows from them, are then of CPU time; absent: by the clock of the run
+	P50         closedloop.Number             `json:"p50_us"`                 // median time of a decision behind an episode's first
+	P99         closedloop.Number             `json:"p99_us"`                 // its 99 % quantile
+	Cold        *closedloop.Quantiles         `json:"cold_us,omitempty"`      // of the first decisions of episodes; absent where the times above are of all
+	Prepare     *closedloop.Quantiles         `json:"prepare_us,omitempty"`   // the times of a method's work between decisions
 }
 
 const (
@@ -422,29 +420,12 @@ func (r *run) finish(ctx context.Context, reason string, watch *machine.Watch) (
 	if out.Choice, err = r.choose(ctx, r.mapFile(best), m); err != nil {
 		return nil, err
 	}
-	method, file := out.Choice[0].Method, r.mapFile(best)
+	method := out.Choice[0].Method
 	r.journal.Pace.Tests = r.testStarts(method)
 	if err := r.save(); err != nil {
 		return nil, err
 	}
-	test := loops{name: file, gpcCase: r.c, model: m, method: method, purpose: tested, episodes: r.journal.Pace.Tests, deadline: r.deadline(1)}
-	result, err := r.drive(ctx, test)
-	if err != nil {
-		return nil, err
-	}
-	out.Test, out.SteadyState = result.Score, result.SteadyState
-	// Times are those of a single loop; the optima of its starts are known by now.
-	test.name, test.episodes, test.integration = file+" single", timedStarts(len(result.Starts)), true
-	test.deadline = r.deadline(1 + maxOverrun/2)
-	single, err := r.driveSingle(ctx, test)
-	if err != nil {
-		return nil, err
-	}
-	timed := &single.Score
-	out.Integration, out.TimesLoad = single.Integration, single.Load
-	out.Test.Clock, out.Test.P50, out.Test.P99 = timed.Clock, timed.P50, timed.P99
-	out.Test.Cold, out.Test.Late, out.Test.Prepare = timed.Cold, timed.Late, timed.Prepare
-	if out.Solver, err = r.driveExactSolver(ctx, file, m, result.Starts); err != nil {
+	if err := r.test(ctx, m, out); err != nil {
 		return nil, err
 	}
 	short := out.Test.Episodes < min(fewestStarts, r.journal.Pace.Tests)
@@ -477,6 +458,30 @@ func (r *run) finish(ctx context.Context, reason string, watch *machine.Watch) (
 	}
 	r.journal.Pace.Tests, r.journal.Pace.Reported = out.Test.Episodes, len(rounds)
 	return out, r.commit()
+}
+
+// test drives the chosen method, and the exact solver, from starts that no decision has used.
+func (r *run) test(ctx context.Context, m *model.Model, out *Report) error {
+	file := r.mapFile(out.Best)
+	test := loops{name: file, gpcCase: r.c, model: m, method: out.Choice[0].Method, purpose: tested, episodes: r.journal.Pace.Tests, deadline: r.deadline(1)}
+	result, err := r.drive(ctx, test)
+	if err != nil {
+		return err
+	}
+	out.Test, out.SteadyState = result.Score, result.SteadyState
+	// Times are those of a single loop; the optima of its starts are known by now.
+	test.name, test.episodes, test.integration = file+" single", timedStarts(len(result.Starts)), true
+	test.deadline = r.deadline(1 + maxOverrun/2)
+	single, err := r.driveSingle(ctx, test)
+	if err != nil {
+		return err
+	}
+	timed := &single.Score
+	out.Integration, out.TimesLoad = single.Integration, single.Load
+	out.Test.Clock, out.Test.P50, out.Test.P99 = timed.Clock, timed.P50, timed.P99
+	out.Test.Cold, out.Test.Late, out.Test.Prepare = timed.Cold, timed.Late, timed.Prepare
+	out.Solver, err = r.driveExactSolver(ctx, file, m, result.Starts)
+	return err
 }
 
 // choices says, for the model's header, what each round was and why, and what the method was

@@ -106,6 +106,11 @@ func (r *run) decisions(l *loops) func() time.Time {
 	return func() time.Time { return time.Unix(0, 0).Add(machine.CPUTime()) }
 }
 
+// cutShort reports whether an error is only that a part of the run has been cut, whose time was up.
+func cutShort(ctx, part context.Context, err error) bool {
+	return ctx.Err() == nil && part.Err() != nil && errors.Is(err, context.Canceled)
+}
+
 func (r *run) driveAll(ctx context.Context, l loops) (d drive, err error) {
 	begin := r.clock()
 	watch, err := machine.Begin(machine.Limit{})
@@ -146,7 +151,7 @@ func (r *run) driveAll(ctx context.Context, l loops) (d drive, err error) {
 			}
 		},
 	})
-	if err != nil && (ctx.Err() != nil || inTime.Err() == nil) {
+	if err != nil && !cutShort(ctx, inTime, err) {
 		return d, err
 	}
 	d.Starts = d.Starts[:result.Episodes]

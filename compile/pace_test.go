@@ -3,6 +3,7 @@ package compile
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"path/filepath"
 	"strings"
@@ -407,5 +408,24 @@ func TestDataThatTimeEndedIsNotContinued(t *testing.T) {
 	opt.Rounds = 1
 	if got := require.Get(compile(context.Background(), c, opt, now))(t); got.Rounds[0].Scenarios != solves || solves >= 600 {
 		t.Errorf("%d scenarios, %d before the interruption", got.Rounds[0].Scenarios, solves)
+	}
+}
+
+// TestAnErrorIsNotADeadline: where the time of a part is up, its end is an error of its context alone.
+func TestAnErrorIsNotADeadline(t *testing.T) {
+	ended, end := context.WithCancel(t.Context())
+	end()
+	wrapped, broken := fmt.Errorf("stopped at 3 of 4: %w", context.Canceled), errors.New("the solver is broken")
+	for i, v := range []struct {
+		ctx, part context.Context
+		err       error
+		want      bool
+	}{
+		{t.Context(), ended, wrapped, true}, {t.Context(), ended, broken, false}, {t.Context(), ended, nil, false},
+		{t.Context(), t.Context(), wrapped, false}, {ended, ended, wrapped, false},
+	} {
+		if got := cutShort(v.ctx, v.part, v.err); got != v.want {
+			t.Errorf("%d: %v is cut short: %v", i, v.err, got)
+		}
 	}
 }

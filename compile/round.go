@@ -185,7 +185,7 @@ func (r *run) solve(ctx context.Context, folder string, seed uint64, points [][]
 				cut()
 			}
 		})
-		if err != nil && inTime.Err() != nil && ctx.Err() == nil {
+		if cutShort(ctx, inTime, err) {
 			if err = os.RemoveAll(opt.OutDir); err == nil {
 				break
 			}
@@ -413,7 +413,7 @@ func (r *run) timeEpoch(ctx context.Context) (epoch, overhead float64, err error
 		if steps = p.Steps; last.Sub(first).Seconds() > timedEpochShare*r.opt.Budget.Seconds() {
 			cut()
 		}
-	}); err != nil && (ctx.Err() != nil || inTime.Err() == nil) {
+	}); err != nil && !cutShort(ctx, inTime, err) {
 		return 0, 0, err
 	}
 	timed := last.Sub(first).Seconds()

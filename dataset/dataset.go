@@ -175,10 +175,9 @@ type Counters struct {
 	// Infeasible and NotConverged are the solves without a solution. The first
 	// infeasible solve of a scenario that has no sample yet discards it: whether
 	// there is a feasible point does not depend on the preference.
-	Infeasible   int64 `json:"infeasible"`        // solves without a feasible point
-	NotConverged int64 `json:"not_converged"`     // solves that ended above their tolerance
-	NoRoom       int64 `json:"no_room,omitempty"` // solves whose samples have less distance from the limits than the case asks for, as no plan has more; absent: 0
-	// Reasons counts the same solves by cause, as the solver gives it (domain.Reason).
+	Infeasible      int64            `json:"infeasible"`        // solves without a feasible point
+	NotConverged    int64            `json:"not_converged"`     // solves that ended above their tolerance
+	NoRoom          int64            `json:"no_room,omitempty"` // solves whose samples have less distance from the limits than the case asks for, as no plan has more; absent: 0
 	Reasons         map[string]int64 `json:"reasons,omitempty"` // solves without a sample, by reason
 	WallSeconds     float64          `json:"wall_s"`            // wall time; for a dataset, summed over its parts
 	SolvesPerSecond float64          `json:"solves_per_s"`      // of this run; 0 without a new solve

@@ -225,8 +225,7 @@ func (p *Problem) tryFunctions() error {
 			hint = "is it too steep there, or does it jump?"
 		}
 	}
-	suspects := map[string]int{}
-	example := map[string]string{}
+	suspects := map[string]*suspect{}
 	scale := make([]float64, len(spec.Objectives))
 	p.marginSizes = make([]float64, len(y.Margins))
 	var trialRows [][]float64 // inputs and outputs of each trial
@@ -274,44 +273,13 @@ func (p *Problem) tryFunctions() error {
 				return err
 			}
 		}
-		const h = 1e-6
-		plus, err := p.outputs(perturbed(x, direction, h))
-		if err != nil {
+		if err := p.compareDerivatives(x, direction, outputs, suspects); err != nil {
 			return err
-		}
-		minus, err := p.outputs(perturbed(x, direction, -h))
-		if err != nil {
-			return err
-		}
-		duals, err := p.outputsDual(x, direction)
-		if err != nil {
-			return err
-		}
-		for k, o := range outputs {
-			for i, v := range o.values {
-				number := duals[k][i]
-				if math.Abs(real(number)-v) > 1e-9*(1+math.Abs(v)) {
-					return fmt.Errorf("%s writes %v into %s[%d] at float64 and %v at complex128: are Real and Dual the same function?", o.name, v, o.argument, i, real(number))
-				}
-				if o.argument == "j" && p.declared != nil && len(p.declared.soft) > 0 {
-					continue // the inner problem's are compared, and differences step over the bend of a penalty
-				}
-				forward, backward := (plus[k].values[i]-v)/h, (v-minus[k].values[i])/h
-				d := (forward + backward) / 2
-				agrees := func(difference float64) bool {
-					return math.Abs(dual.Derivative(number)-difference) <= 1e-4*(1+math.Abs(d)+math.Abs(v))
-				}
-				if !agrees(d) && !agrees(forward) && !agrees(backward) { // at a corner it is that of one side
-					key := fmt.Sprintf("%s[%d]", o.argument, i)
-					suspects[key]++
-					example[key] = fmt.Sprintf("%s: the derivative of %s is %v by dual numbers and %v by differences: %s", o.name, key, dual.Derivative(number), d, hint)
-				}
-			}
 		}
 	}
-	for key, n := range suspects {
-		if n > trials/2 { // some trials may meet a kink or a steep place
-			return errors.New(example[key])
+	for _, s := range suspects {
+		if s.trials > trials/2 { // some trials may meet a kink or a steep place
+			return fmt.Errorf("%s: %s", s.example, hint)
 		}
 	}
 	for _, sizes := range [][]float64{scale, p.marginSizes} {
@@ -333,6 +301,55 @@ func (p *Problem) tryFunctions() error {
 		return err
 	}
 	return p.digestBehaviour(trialRows)
+}
+
+// suspect is an output whose derivative by dual numbers is not that by differences.
+type suspect struct {
+	trials  int // in which it is not
+	example string
+}
+
+// compareDerivatives compares the outputs at x with those at dual numbers, and their derivatives along a direction with differences.
+func (p *Problem) compareDerivatives(x, direction []float64, outputs []output, suspects map[string]*suspect) error {
+	const h = 1e-6
+	plus, err := p.outputs(perturbed(x, direction, h))
+	if err != nil {
+		return err
+	}
+	minus, err := p.outputs(perturbed(x, direction, -h))
+	if err != nil {
+		return err
+	}
+	duals, err := p.outputsDual(x, direction)
+	if err != nil {
+		return err
+	}
+	for k, o := range outputs {
+		for i, v := range o.values {
+			number := duals[k][i]
+			if math.Abs(real(number)-v) > 1e-9*(1+math.Abs(v)) {
+				return fmt.Errorf("%s writes %v into %s[%d] at float64 and %v at complex128: are Real and Dual the same function?", o.name, v, o.argument, i, real(number))
+			}
+			if o.argument == "j" && p.declared != nil && len(p.declared.soft) > 0 {
+				continue // the inner problem's are compared, and differences step over the bend of a penalty
+			}
+			forward, backward := (plus[k].values[i]-v)/h, (v-minus[k].values[i])/h
+			d := (forward + backward) / 2
+			agrees := func(difference float64) bool {
+				return math.Abs(dual.Derivative(number)-difference) <= 1e-4*(1+math.Abs(d)+math.Abs(v))
+			}
+			if agrees(d) || agrees(forward) || agrees(backward) { // at a corner it is that of one side
+				continue
+			}
+			key := fmt.Sprintf("%s[%d]", o.argument, i)
+			if suspects[key] == nil {
+				suspects[key] = &suspect{}
+			}
+			suspects[key].trials++
+			suspects[key].example = fmt.Sprintf("%s: the derivative of %s is %v by dual numbers and %v by differences", o.name, key, dual.Derivative(number), d)
+		}
+	}
+	return nil
 }
 
 // maxDeviations is the largest distance of a start from an estimate's initial mean, in standard deviations. The

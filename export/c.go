@@ -31,35 +31,25 @@ type Record struct {
 
 // Result says what was written.
 type Result struct {
-	Case   string `json:"case"`   // its name
-	Dir    string `json:"dir"`    // folder written
-	Symbol string `json:"symbol"` // of all names in C: gpc_symbol_direct
-	SHA256 string `json:"sha256"` // of the model
-	// Base is "copied" where Problem.Base was found to copy entries of the observation
-	// or constants, and "hook" where the program that uses the map has to supply it.
-	Base string `json:"base"` // copied, or hook where the program that uses the map has to supply the base plan
-	Half bool   `json:"half"` // whether weights are float16
-	// ConstantBytes are the parameters, ScratchBytes the static memory of a decision,
-	// MulAdds its multiply-adds where no unit is inactive.
-	ConstantBytes int `json:"constant_bytes"` // of parameters
-	ScratchBytes  int `json:"scratch_bytes"`  // of static memory
-	MulAdds       int `json:"mul_adds"`       // of a decision, at most
-	Records       int `json:"records"`        // recorded decisions in the test
-	// Of a whole controller: the method, and how many of the episodes driven with it were unsafe; the bound of a
-	// decision's arithmetic operations, the memory of a loop, and the functions of libm that it calls. Zero of a map alone.
-	Method     string   `json:"method,omitempty"`     // of a whole controller: what was exported, and driven; absent of a map alone, as the rows below
-	Episodes   int      `json:"episodes,omitempty"`   // that it was driven in
-	Unsafe     *int     `json:"unsafe,omitempty"`     // how many of them were
-	Operations int      `json:"operations,omitempty"` // bound of the arithmetic operations of a decision
-	LoopBytes  int      `json:"loop_bytes,omitempty"` // memory of a closed loop
-	Libm       []string `json:"libm,omitempty"`       // functions of libm that the C calls
-	FMU        []string `json:"fmu,omitempty"`        // files of the units of FMI 2.0
-	// RoundingError is the largest deviation of the recorded float32 plans from the
-	// float64 ones, of an entry, in units of D_u's normalisation.
-	RoundingError float64 `json:"rounding_error"` // largest deviation from float64, in units of D_u's normalisation
-	// HalfError is that of the recorded plans from those of the map before its weights
-	// were rounded to float16; 0 where they were not.
-	HalfError float64 `json:"half_error"` // that of rounding weights to float16; 0 without
+	Case          string   `json:"case"`                 // its name
+	Dir           string   `json:"dir"`                  // folder written
+	Symbol        string   `json:"symbol"`               // of all names in C: gpc_symbol_direct
+	SHA256        string   `json:"sha256"`               // of the model
+	Base          string   `json:"base"`                 // copied, or hook where the program that uses the map has to supply the base plan
+	Half          bool     `json:"half"`                 // whether weights are float16
+	ConstantBytes int      `json:"constant_bytes"`       // of parameters
+	ScratchBytes  int      `json:"scratch_bytes"`        // of static memory
+	MulAdds       int      `json:"mul_adds"`             // of a decision, at most
+	Records       int      `json:"records"`              // recorded decisions in the test
+	Method        string   `json:"method,omitempty"`     // of a whole controller: what was exported, and driven; absent of a map alone, as the rows below
+	Episodes      int      `json:"episodes,omitempty"`   // that it was driven in
+	Unsafe        *int     `json:"unsafe,omitempty"`     // how many of them were
+	Operations    int      `json:"operations,omitempty"` // bound of the arithmetic operations of a decision
+	LoopBytes     int      `json:"loop_bytes,omitempty"` // memory of a closed loop
+	Libm          []string `json:"libm,omitempty"`       // functions of libm that the C calls
+	FMU           []string `json:"fmu,omitempty"`        // files of the units of FMI 2.0
+	RoundingError float64  `json:"rounding_error"`       // largest deviation from float64, in units of D_u's normalisation
+	HalfError     float64  `json:"half_error"`           // that of rounding weights to float16; 0 without
 }
 
 // Tolerance bounds the deviation of an entry of a plan between two correct float32

@@ -93,16 +93,14 @@ func (m *Model) Latent() int { return m.DecoderS.In() }
 // Calibration holds what is estimated on held-out data after training, and how E_x reads
 // a user's preference.
 type Calibration struct {
-	TauGeom        float64   `json:"tau_geom"`        // τ_geom of the map: mean ‖s − D_s(E_x(x))‖², normalised
-	DeltaDec       float64   `json:"delta_dec"`       // largest ‖D_u − u*‖ after decoding, physical units
-	DeltaDecP99    float64   `json:"delta_dec_p99"`   // its 99th percentile
-	ObjectiveIdeal []float64 `json:"objective_ideal"` // least of each objective over the dataset
-	ObjectiveNadir []float64 `json:"objective_nadir"` // largest of each
-	// ContextRange is what each entry of the context may be on the map; nil: what batchnav makes of NormX.
-	ContextRange [][2]float64 `json:"context_range,omitempty"` // least and largest of each entry of the context on the map
-	LatentSpread float64      `json:"latent_spread"`           // RMS distance of codes from their mean
-	// PreferenceFloor is ε of the slot (domain.Preference.Slot) that E_x was trained with.
-	PreferenceFloor float64 `json:"preference_floor,omitempty"` // ε of the priority slot that E_x was trained with
+	TauGeom         float64      `json:"tau_geom"`                   // τ_geom of the map: mean ‖s − D_s(E_x(x))‖², normalised
+	DeltaDec        float64      `json:"delta_dec"`                  // largest ‖D_u − u*‖ after decoding, physical units
+	DeltaDecP99     float64      `json:"delta_dec_p99"`              // its 99th percentile
+	ObjectiveIdeal  []float64    `json:"objective_ideal"`            // least of each objective over the dataset
+	ObjectiveNadir  []float64    `json:"objective_nadir"`            // largest of each
+	ContextRange    [][2]float64 `json:"context_range,omitempty"`    // least and largest of each entry of the context on the map
+	LatentSpread    float64      `json:"latent_spread"`              // RMS distance of codes from their mean
+	PreferenceFloor float64      `json:"preference_floor,omitempty"` // ε of the priority slot that E_x was trained with
 }
 
 // Provenance says how a model came to be; it is what makes a bundled model

@@ -13,8 +13,7 @@ type Answer struct {
 	*Decision
 	Refinement *Refined `json:"refinement,omitempty"`
 	// Front is all trade-offs of an observation.
-	Front *batchnav.Front `json:"front,omitempty"`
-	// Exact is the front of the exact solver, Same the map's of its weightings, and HypervolumeRatio how these compare.
+	Front            *batchnav.Front    `json:"front,omitempty"`
 	Exact            *batchnav.Front    `json:"exact,omitempty"`             // as `exact` of `front`
 	Same             *batchnav.Front    `json:"same,omitempty"`              // as `same` of `front`; absent without a map
 	HypervolumeRatio *closedloop.Number `json:"hypervolume_ratio,omitempty"` // of `same` to `exact`; absent without both
@@ -41,24 +40,20 @@ type Decision struct {
 	Displacement  float64   `json:"displacement"`   // ‖z_{t+1} − z_t‖
 	Fallback      uint32    `json:"fallback"`       // bits as in a trace ([decision.md](../explain/decision.md))
 	// Estimate is what the decision was made for, of a case whose state is estimated; nil elsewhere.
-	Estimate *Estimate `json:"estimate,omitempty"`
-	// Late: the deadline came first, and U is of the plan before (FallbackIncumbent) or the problem's fallback.
-	Late bool `json:"late"` // whether the deadline came first, and `u` is of the plan before or the problem's fallback
-	// Stale: the session has the problem's fallback until it is cleared or reset, because an
-	// observation was too old ("age") or not after the one before ("order"); "": it has not.
-	Stale     string  `json:"stale"`      // why the session has the problem's fallback until it is cleared or reset: an observation was too old (`age`) or not after the one before (`order`); "": it has not
-	LatencyUs float64 `json:"latency_us"` // from when the request was read to the decision
-	Batch     int     `json:"batch"`      // sessions that were decided together; 0 where it is late or stale
+	Estimate  *Estimate `json:"estimate,omitempty"`
+	Late      bool      `json:"late"`       // whether the deadline came first, and `u` is of the plan before or the problem's fallback
+	Stale     string    `json:"stale"`      // why the session has the problem's fallback until it is cleared or reset: an observation was too old (`age`) or not after the one before (`order`); "": it has not
+	LatencyUs float64   `json:"latency_us"` // from when the request was read to the decision
+	Batch     int       `json:"batch"`      // sessions that were decided together; 0 where it is late or stale
 	// Ahead is the plan that U is the first action of, [steps·action], of a case with switched actions; nil elsewhere.
 	Ahead []float64 `json:"-"`
 }
 
 // Estimate is the state and the context that a session's filter has made of what was measured.
 type Estimate struct {
-	S []float64 `json:"s"` // state that the decision was made for, of a case whose state is estimated ([real-plant.md](../how-to/real-plant.md)); `estimate` is absent elsewhere
-	C []float64 `json:"c"` // context with the estimates of its unknown entries
-	// Faults say of each output what was wrong with it: fine, missing, outlier or frozen.
-	Faults []string `json:"faults"` // of each output: `fine`, `missing`, `outlier` or `frozen`
+	S      []float64 `json:"s"`      // state that the decision was made for, of a case whose state is estimated ([real-plant.md](../how-to/real-plant.md)); `estimate` is absent elsewhere
+	C      []float64 `json:"c"`      // context with the estimates of its unknown entries
+	Faults []string  `json:"faults"` // of each output: `fine`, `missing`, `outlier` or `frozen`
 }
 
 // Refined is a refinement. Late: the deadline came before its first candidates were rolled

@@ -18,12 +18,20 @@ import (
 	"github.com/gpc-engine/gpc/serve"
 )
 
-// heldSolver is a solver whose solves are held at a gate and counted.
+// heldSolver is a solver whose solves are counted, and held before they begin.
 type heldSolver struct {
 	domain.Solver
 	receding domain.Receding
-	gate     *gate
+	hold     func(ctx context.Context) // until a solve may begin, which ctx ends
 	solves   *atomic.Int64
+	ctx      context.Context
+}
+
+func (s heldSolver) Abilities() *domain.SolverAbilities {
+	return &domain.SolverAbilities{Until: func(ctx context.Context) domain.Solver {
+		s.ctx = ctx
+		return s
+	}}
 }
 
 func (s heldSolver) NewHorizon(n int) domain.Horizon { return heldHorizon{s.receding.NewHorizon(n), s} }
@@ -37,26 +45,23 @@ type heldHorizon struct {
 
 func (h heldHorizon) Solve(s, c []float64, pref domain.Preference, plan []float64) (float64, bool, error) {
 	h.solver.solves.Add(1)
-	h.solver.gate.pass()
+	h.solver.hold(h.solver.ctx)
 	return h.Horizon.Solve(s, c, pref, plan)
 }
 
-// heldServer is a server of carts whose solves are held at the gate.
-func heldServer(t testing.TB, method string, held *gate) (*serve.Server, *atomic.Int64) {
+// heldServer is a server of carts whose solves are held.
+func heldServer(t testing.TB, method string, hold func(context.Context)) (*serve.Server, *atomic.Int64) {
 	t.Helper()
 	p := testdomain.NewCart(8)
 	solver := require.Get(ocp.New(p, testdomain.Starts, testdomain.Start, ocp.Options{}))(t)
 	count := &atomic.Int64{}
-	c := require.Get(gpc.NewCase(domain.Case{Problem: p, Solver: heldSolver{solver, solver, held, count}, Guard: domain.Guard{Off: true}}))(t)
+	c := require.Get(gpc.NewCase(domain.Case{Problem: p, Solver: heldSolver{solver, solver, hold, count, t.Context()}, Guard: domain.Guard{Off: true}}))(t)
 	setup := gpc.Setup{Method: method}
 	if method != "nmpc" {
 		setup.Model = testdomain.Map(p, 9, true)
 	}
 	s := require.Get(serve.New(c, cpu(t), serve.Options{Setup: setup}))(t)
 	t.Cleanup(s.Close)
-	if held != nil {
-		t.Cleanup(held.open)
-	}
 	return s, count
 }
 
@@ -65,7 +70,7 @@ var position = serve.Request{S: []float64{0.3, 0.2}, C: []float64{0}}
 // An exact front has the map's of the same weightings beside it, which costs no less under any of them; a method without a map has the exact one alone.
 func TestAnExactFrontIsServed(t *testing.T) {
 	for _, method := range []string{"direct", "nmpc"} {
-		s, _ := heldServer(t, method, nil)
+		s, _ := heldServer(t, method, func(context.Context) {})
 		a := require.Get(s.ExactFront(t.Context(), position, 12, batchnav.FrontOptions{}))(t)
 		if len(a.Exact.Points) != 12 || a.Exact.Incomplete || (a.Same == nil) != (method == "nmpc") || a.Front != nil {
 			t.Fatalf("%s: %d points, incomplete %v", method, len(a.Exact.Points), a.Exact.Incomplete)
@@ -89,7 +94,8 @@ func TestAnExactFrontIsServed(t *testing.T) {
 // who asked is gone.
 func TestAnExactFrontHoldsNothingUp(t *testing.T) {
 	held := newGate()
-	s, solves := heldServer(t, "direct", held)
+	s, solves := heldServer(t, "direct", func(context.Context) { held.pass() })
+	t.Cleanup(held.open)
 	ctx, leave := context.WithCancel(t.Context())
 	gone := make(chan error)
 	go func() {
@@ -125,13 +131,7 @@ func TestAnExactFrontHoldsNothingUp(t *testing.T) {
 
 // What is not solved in time is left out, and the front says so.
 func TestAnExactFrontEndsInTime(t *testing.T) {
-	held := newGate()
-	s, _ := heldServer(t, "direct", held)
-	go func() {
-		<-held.arrived
-		time.Sleep(200 * time.Millisecond)
-		held.open()
-	}()
+	s, _ := heldServer(t, "direct", func(ctx context.Context) { <-ctx.Done() })
 	a := require.Get(s.ExactFront(t.Context(), position, 50, batchnav.FrontOptions{TimeLimit: 10 * time.Millisecond}))(t)
 	if !a.Exact.Incomplete || len(a.Exact.Points) > 1 || len(a.Same.Points) != 50 {
 		t.Errorf("%d of 50 points, incomplete %v", len(a.Exact.Points), a.Exact.Incomplete)

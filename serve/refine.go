@@ -78,7 +78,7 @@ func (s *Server) frontable(j *job) error {
 	case s.solved(j) && j.background:
 		return jsonin.Errorf("op", "the points of a front of case %s are searched, which takes seconds", s.spec.Name)
 	}
-	o.Points, o.Threads = cmp.Or(o.Points, s.controlCase.FrontPoints()), s.opt.Threads
+	o.Threads = s.opt.Threads
 	return nil
 }
 

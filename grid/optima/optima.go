@@ -24,24 +24,21 @@ type OptimalFlows struct {
 
 // Network is one file.
 type Network struct {
-	Name       string   `json:"name"`             // of the file, without `.m`
-	Buses      int      `json:"buses"`            // in service
-	Units      int      `json:"units"`            // likewise
-	Branches   int      `json:"branches"`         // likewise
-	Status     string   `json:"status"`           // optimal, or why not; `not read` where there was no solve
-	Reason     string   `json:"reason,omitempty"` // of another status, in a sentence; absent with an optimum
-	Note       string   `json:"note,omitempty"`   // how units that could be loads of constant power factor are taken; absent without such
-	Objective  *float64 `json:"objective"`        // $/h; null without an optimum
-	Published  *float64 `json:"published"`        // $/h; null where none is
-	Gap        *float64 `json:"gap"`              // (objective − published)/|published|
-	Iterations int      `json:"iterations"`       // of the interior point, of all starts up to the one that the objective is of
-	SetupMS    float64  `json:"setup_ms"`         // analysis of the network
-	WallMS     float64  `json:"wall_ms"`          // of the first solve from these starts
-	CPUMS      float64  `json:"cpu_ms"`           // of the same, CPU time
-	// PeerMS is the published time of the same.
-	PeerMS *float64 `json:"published_ms,omitempty"` // time that is published, other hardware; absent without
-	// Violation is the largest, pu and rad, of the limits by a power flow of the dispatch, made by
-	// another solver; Where it is; Difference the largest of its voltages from the optimum's, pu.
+	Name       string   `json:"name"`                      // of the file, without `.m`
+	Buses      int      `json:"buses"`                     // in service
+	Units      int      `json:"units"`                     // likewise
+	Branches   int      `json:"branches"`                  // likewise
+	Status     string   `json:"status"`                    // optimal, or why not; `not read` where there was no solve
+	Reason     string   `json:"reason,omitempty"`          // of another status, in a sentence; absent with an optimum
+	Note       string   `json:"note,omitempty"`            // how units that could be loads of constant power factor are taken; absent without such
+	Objective  *float64 `json:"objective"`                 // $/h; null without an optimum
+	Published  *float64 `json:"published"`                 // $/h; null where none is
+	Gap        *float64 `json:"gap"`                       // (objective − published)/|published|
+	Iterations int      `json:"iterations"`                // of the interior point, of all starts up to the one that the objective is of
+	SetupMS    float64  `json:"setup_ms"`                  // analysis of the network
+	WallMS     float64  `json:"wall_ms"`                   // of the first solve from these starts
+	CPUMS      float64  `json:"cpu_ms"`                    // of the same, CPU time
+	PeerMS     *float64 `json:"published_ms,omitempty"`    // time that is published, other hardware; absent without
 	Violation  *float64 `json:"max_violation_pu"`          // of the limits by a power flow of the dispatch, pu and rad; null without
 	Violated   string   `json:"violated,omitempty"`        // where, or why there is no such power flow; absent without a violation
 	Difference *float64 `json:"max_voltage_difference_pu"` // of that power flow from the optimum

@@ -21,9 +21,7 @@ type LeastRelaxation struct {
 	Iterations int     `json:"iterations"` // of the interior point, in all rounds
 	WallMS     float64 `json:"wall_ms"`    // with its setup
 	// Cost is Σ price × amount by acopf's prices, which are per pu.
-	Cost *float64 `json:"cost"` // price × amount of all limits that give, by the prices of [acopf.md](acopf.md#why-there-is-no-optimum); null without a relaxation
-	// Shortfall is the active power that is missing: generators' beyond their limits
-	// and what buses lack.
+	Cost      *float64 `json:"cost"`         // price × amount of all limits that give, by the prices of [acopf.md](acopf.md#why-there-is-no-optimum); null without a relaxation
 	Shortfall *float64 `json:"shortfall_mw"` // active power that is missing: of units beyond `pmax` and of buses; null likewise
 	Limits    []Broken `json:"limits"`       // those that give; empty where all can be kept
 }

@@ -7,11 +7,10 @@ import (
 
 // SecureFlow is the cheapest dispatch that survives outages, or the obstacles to one.
 type SecureFlow struct {
-	Case      string   `json:"case"`      // name of the network
-	Status    string   `json:"status"`    // secure, no secure point found, iteration limit, numerical or not solved
-	Reason    string   `json:"reason"`    // why there is no secure dispatch; ""
-	Objective *float64 `json:"objective"` // of the dispatch, $/h; null where there is none
-	// Plain is the cost of the optimum that looks at no outage.
+	Case        string       `json:"case"`            // name of the network
+	Status      string       `json:"status"`          // secure, no secure point found, iteration limit, numerical or not solved
+	Reason      string       `json:"reason"`          // why there is no secure dispatch; ""
+	Objective   *float64     `json:"objective"`       // of the dispatch, $/h; null where there is none
 	Plain       *float64     `json:"plain_objective"` // of the optimum without outages
 	Rounds      int          `json:"rounds"`          // of constraint generation
 	Iterations  int          `json:"iterations"`      // of the interior point, in all rounds

@@ -52,16 +52,14 @@ type Certificate struct {
 // Certified is a certificate with the recovery from perturbations off M*, and where it
 // was estimated: the record of `gpc-lab certify`.
 type Certified struct {
-	Certificate *Certificate `json:"certificate"`
-	Recovery    *Recovery    `json:"recovery"`
-	Commit      string       `json:"commit"` // of the program
-	Device      string       `json:"device"` // that computed
-	// By content what was certified: the map's problem (domain.FingerprintOf) and the map, on
-	// what; absent from older records.
-	ProblemSHA256 string `json:"problem_sha256,omitempty"` // of the map's problem; absent from older records, as are the next three
-	ModelSHA256   string `json:"model_sha256,omitempty"`   // of the map
-	Backend       string `json:"backend,omitempty"`        // that computed
-	ISA           string `json:"isa,omitempty"`            // instruction set
+	Certificate   *Certificate `json:"certificate"`
+	Recovery      *Recovery    `json:"recovery"`
+	Commit        string       `json:"commit"`                   // of the program
+	Device        string       `json:"device"`                   // that computed
+	ProblemSHA256 string       `json:"problem_sha256,omitempty"` // of the map's problem; absent from older records, as are the next three
+	ModelSHA256   string       `json:"model_sha256,omitempty"`   // of the map
+	Backend       string       `json:"backend,omitempty"`        // that computed
+	ISA           string       `json:"isa,omitempty"`            // instruction set
 }
 
 // Judge evaluates the paper's conditions and bounds on constants, and compares

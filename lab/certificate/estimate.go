@@ -45,19 +45,15 @@ const (
 // which hold everywhere. Latent and state quantities are in normalised units,
 // actions in physical ones.
 type Constants struct {
-	Samples int `json:"samples"` // held out
-	// GammaMin is the least margin of the decoded action at held-out codes (the
-	// paper's γ_min); GammaMinOptimal that of u* itself, GammaMinProjected that of
-	// the projected action.
+	Samples           int    `json:"samples"`             // held out
 	GammaMin          Number `json:"gamma_min"`           // γ_min: least margin of the decoded action
 	GammaMinOptimal   Number `json:"gamma_min_optimal"`   // that of u*
 	GammaMinProjected Number `json:"gamma_min_projected"` // that of the projected action
-	// KDu and KDs are the largest sampled ‖J‖₂, the Bounds Π‖W_l‖₂.
-	KDu      Number `json:"k_du"`       // largest sampled ‖J_Du‖₂
-	KDuBound Number `json:"k_du_bound"` // Π‖W_l‖₂ of D_u
-	KDs      Number `json:"k_ds"`       // largest sampled ‖J_Ds‖₂
-	KDsBound Number `json:"k_ds_bound"` // Π‖W_l‖₂ of D_s
-	Lf       Number `json:"l_f"`        // L_f: largest ‖∂m_i/∂u‖
+	KDu               Number `json:"k_du"`                // largest sampled ‖J_Du‖₂
+	KDuBound          Number `json:"k_du_bound"`          // Π‖W_l‖₂ of D_u
+	KDs               Number `json:"k_ds"`                // largest sampled ‖J_Ds‖₂
+	KDsBound          Number `json:"k_ds_bound"`          // Π‖W_l‖₂ of D_s
+	Lf                Number `json:"l_f"`                 // L_f: largest ‖∂m_i/∂u‖
 	// Sigma0 is the least n_z-th singular value of J_Ds, which is 0 whenever D_s
 	// maps to fewer dimensions; SigmaRowSpace the least min(n_s, n_z)-th.
 	Sigma0            Number `json:"sigma_0"`             // σ_0: least n_z-th singular value of J_Ds
@@ -69,9 +65,7 @@ type Constants struct {
 	DeltaFeas         Number `json:"delta_feas"`          // γ_min/(L_f K_Du), 0 where γ_min ≤ 0
 	// FDelta bounds the increase of Φ under a displacement of ½V_max²Δt² at the
 	// samples: ‖∇Φ‖r + K_Ds²r², exact within a linear piece of D_s.
-	FDelta Number `json:"f_delta"` // F_Δ: bound of the increase of Φ in a capped step
-	// KappaMax and KappaP95 are the curvature of M* over code neighbours, with the
-	// tangent dimension they were read in.
+	FDelta           Number `json:"f_delta"`           // F_Δ: bound of the increase of Φ in a capped step
 	KappaMax         Number `json:"kappa_max"`         // largest curvature of M*
 	KappaP95         Number `json:"kappa_p95"`         // its 95 % quantile
 	TangentDimension int    `json:"tangent_dimension"` // that it was read in

@@ -10,22 +10,18 @@ import (
 
 // Measured is what a closed loop did, for comparison with the bounds.
 type Measured struct {
-	Episodes  int `json:"episodes"`  // of the closed loop
-	Decisions int `json:"decisions"` // of the closed loop
-	// Compared is how many decisions had an optimal action to compare with;
-	// ActionErrors are ‖u − u*‖ over them, physical units.
-	Compared        int    `json:"compared"`          // decisions with an optimal action to compare with
-	ActionErrorMax  Number `json:"action_error_max"`  // largest ‖u − u*‖ of these
-	ActionErrorP99  Number `json:"action_error_p99"`  // 99 % quantile
-	ActionErrorMean Number `json:"action_error_mean"` // mean
-	ResidualMax     Number `json:"residual_max"`      // Φ at the localized latent
-	DisplacementMax Number `json:"displacement_max"`  // largest ‖z_{t+1} − z_t‖
-	MarginMin       Number `json:"margin_min"`        // least margin
-	// MarginTolerance is how far below zero a margin may be (domain.Spec); Violations are the
-	// decisions with a margin below that.
-	MarginTolerance float64 `json:"margin_tolerance"` // how far below zero a margin may be
-	Violations      int     `json:"violations"`       // decisions with a margin below that
-	Fallbacks       int     `json:"fallbacks"`        // decisions replaced
+	Episodes        int     `json:"episodes"`          // of the closed loop
+	Decisions       int     `json:"decisions"`         // of the closed loop
+	Compared        int     `json:"compared"`          // decisions with an optimal action to compare with
+	ActionErrorMax  Number  `json:"action_error_max"`  // largest ‖u − u*‖ of these
+	ActionErrorP99  Number  `json:"action_error_p99"`  // 99 % quantile
+	ActionErrorMean Number  `json:"action_error_mean"` // mean
+	ResidualMax     Number  `json:"residual_max"`      // Φ at the localized latent
+	DisplacementMax Number  `json:"displacement_max"`  // largest ‖z_{t+1} − z_t‖
+	MarginMin       Number  `json:"margin_min"`        // least margin
+	MarginTolerance float64 `json:"margin_tolerance"`  // how far below zero a margin may be
+	Violations      int     `json:"violations"`        // decisions with a margin below that
+	Fallbacks       int     `json:"fallbacks"`         // decisions replaced
 }
 
 // MeasureLoop runs a controller in closed loop on episodes of a plant of the problem of spec. Where optimal is not nil

@@ -14,9 +14,8 @@ import (
 // Recovery is Φ_normal = ‖x̂ − D_s(z)‖² against steps after a perturbation, over
 // samples, with the contraction that the theory predicts from the median start.
 type Recovery struct {
-	Radius float64 `json:"radius"` // of the perturbation
-	Runs   int     `json:"runs"`   // number of them
-	// Index 0 is the perturbed start; each series has Steps + 1 entries.
+	Radius      float64  `json:"radius"`      // of the perturbation
+	Runs        int      `json:"runs"`        // number of them
 	Median      []Number `json:"median"`      // Φ by step, the first at the perturbed start
 	P95         []Number `json:"p95"`         // likewise
 	Max         []Number `json:"max"`         // likewise

@@ -15,10 +15,9 @@ import (
 // Comparison sets the rows of records beside those of the first, under the JSON keys of `gpc-lab
 // compare`.
 type Comparison struct {
-	Records []ComparedRecord `json:"records"`
-	Rows    []ComparedRow    `json:"rows"`
-	// MaxRegressionPct is what a median may be above the first's; NaN: anything.
-	MaxRegressionPct float64 `json:"max_regression_pct"` // as asked for; null: anything
+	Records          []ComparedRecord `json:"records"`
+	Rows             []ComparedRow    `json:"rows"`
+	MaxRegressionPct float64          `json:"max_regression_pct"` // as asked for; null: anything
 	// Regressions are the rows beyond it, by name and record.
 	Regressions []string `json:"regressions"`
 }
@@ -52,22 +51,19 @@ type ComparedRow struct {
 
 // ComparedTime is a row in one record.
 type ComparedTime struct {
-	Backend string `json:"backend"` // of a record, in their order; null where one lacks the row
-	ISA     string `json:"isa"`     // of its kernels
-	Threads int    `json:"threads"` // used
-	// Median is of a call, µs, with its 95 % interval between order statistics: NaN without
-	// latencies, and where there are too few for that end.
+	Backend  string     `json:"backend"`        // of a record, in their order; null where one lacks the row
+	ISA      string     `json:"isa"`            // of its kernels
+	Threads  int        `json:"threads"`        // used
 	Median   float64    `json:"median_us"`      // of all calls
 	Interval [2]float64 `json:"median_ci95_us"` // of the recorded latencies, between order statistics; null without, and an end where they are too few
 	P99      float64    `json:"p99_us"`         // 99 % quantile
 	// N are the recorded latencies that interval and test are of; 0: the record has none.
 	N        int     `json:"n"`
-	GFlops   float64 `json:"gflops"`   // rate, GFLOP/s
-	Fraction float64 `json:"fraction"` // rate over ceiling
-	Ratio    float64 `json:"ratio"`    // median over the first record's
-	P        float64 `json:"p"`        // of the Mann–Whitney test against the first record's latencies; null without a test
-	// Untested says why there is no P where there is a Ratio.
-	Untested string `json:"untested,omitempty"` // why there is none
+	GFlops   float64 `json:"gflops"`             // rate, GFLOP/s
+	Fraction float64 `json:"fraction"`           // rate over ceiling
+	Ratio    float64 `json:"ratio"`              // median over the first record's
+	P        float64 `json:"p"`                  // of the Mann–Whitney test against the first record's latencies; null without a test
+	Untested string  `json:"untested,omitempty"` // why there is none
 	// Regression: beyond what was allowed, and not by chance as far as that was tested.
 	Regression bool `json:"regression"`
 

@@ -78,9 +78,8 @@ type Deadlines struct {
 	// Switches are of the loop's thread; nil where they are not known.
 	Switches *Switches `json:"switches"`
 	// Collector is Go's, in the loop.
-	Collector Collector `json:"collector"`
-	// Load is the machine's meanwhile: what others took is named there.
-	Load *machine.Load `json:"load"` // what others took of the machine
+	Collector Collector     `json:"collector"`
+	Load      *machine.Load `json:"load"` // what others took of the machine
 	// Histogram has as many bins a decade from the least time to the largest.
 	Histogram []TimeBin `json:"histogram"`
 
@@ -113,9 +112,8 @@ type Switches struct {
 
 // Collector is what Go's garbage collector did.
 type Collector struct {
-	Cycles int `json:"cycles"` // of Go's garbage collector in the loop
-	Pauses int `json:"pauses"` // of all goroutines
-	// LongestPause is at most this long, µs: the end of its bin in runtime/metrics.
+	Cycles       int     `json:"cycles"`           // of Go's garbage collector in the loop
+	Pauses       int     `json:"pauses"`           // of all goroutines
 	LongestPause float64 `json:"longest_pause_us"` // upper end of its bin
 	Allocated    float64 `json:"allocated_bytes"`  // by the whole program
 }

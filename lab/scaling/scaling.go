@@ -54,9 +54,7 @@ type Curve struct {
 
 // Point is the cost at one size.
 type Point struct {
-	X int `json:"x"` // the size
-	// Median is of a call, µs, with its 95 % interval between order statistics of at most
-	// MaxLatencies calls, the ends of these where they are too few.
+	X        int        `json:"x"`              // the size
 	Median   float64    `json:"median_us"`      // of a call
 	Interval [2]float64 `json:"median_ci95_us"` // between order statistics of at most 100 calls
 	Calls    int        `json:"calls"`          // timed

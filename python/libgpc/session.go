@@ -263,7 +263,6 @@ func gpc_front(h C.uintptr_t, opt *C.char, state *C.double, states C.int64_t, ct
 					return err
 				}
 			}
-			request.Points = cmp.Or(o.Points, s.staged.FrontPoints())
 			f, err = s.fronts.Front(run, in.At(spec, 0), request)
 		}
 		return answer(out, f, asBadInput(run, err)) // what Front refuses is asked for
