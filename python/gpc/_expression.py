@@ -395,7 +395,8 @@ _BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "fmin": minimum, "fmax": maximum, "hypot": hypot, "arctan2": _binary("atan2", np.arctan2), "less": less, "less_equal": at_most,
     "greater": lambda x, y: less(y, x), "greater_equal": lambda x, y: at_most(y, x), "equal": equal, "not_equal": lambda x, y: negation(equal(x, y)),
     "logical_and": both, "logical_or": either, "bitwise_and": both, "bitwise_or": either, "remainder": _remainder,
-    "floor_divide": lambda x, y: floor(div(x, y)), "heaviside": lambda x, h: choose(less(x, 0.0), 0.0, choose(equal(x, 0.0), h, 1.0)),
+    "floor_divide": lambda x, y: floor(div(x, y)), "fmod": lambda x, y: sub(x, mul(y, _trunc(div(x, y)))), "copysign": lambda x, y: choose(less(y, 0.0), neg(absolute(x)), absolute(x)),
+    "logaddexp": lambda x, y: add(maximum(x, y), _log1p(exp(neg(absolute(sub(x, y)))))), "heaviside": lambda x, h: choose(less(x, 0.0), 0.0, choose(equal(x, 0.0), h, 1.0)),
 }
 
 
@@ -585,7 +586,7 @@ def _interp(x: Any, xp: Any, fp: Any) -> Any:
 # NumPy's functions of arrays that are not loops of the above.
 _FUNCTIONS: dict[Any, Callable[..., Any]] = {
     np.where: lambda c, x, y: where(c, x, y), np.sum: lambda x, axis=None: _reduce(add, x, axis), np.prod: lambda x, axis=None: _reduce(mul, x, axis),
-    np.max: lambda x, axis=None: _reduce(maximum, x, axis), np.min: lambda x, axis=None: _reduce(minimum, x, axis), np.mean: _mean,
+    **dict.fromkeys((np.max, np.amax), lambda x, axis=None: _reduce(maximum, x, axis)), **dict.fromkeys((np.min, np.amin), lambda x, axis=None: _reduce(minimum, x, axis)), np.mean: _mean,
     np.clip: lambda x, a_min=None, a_max=None, min=None, max=None: _each(_clip, x, a_min if min is None else min, a_max if max is None else max),
     np.select: lambda conditions, choices, default=0.0: functools.reduce(lambda y, case: where(case[0], case[1], y), reversed([*zip(conditions, choices)]), default),
     np.polyval: lambda p, x: functools.reduce(lambda y, a: _each(add, _each(mul, y, x), a), [*p], 0.0), np.linalg.norm: _norm, np.linalg.solve: _solve,
@@ -613,7 +614,7 @@ def _function(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         try:
             return _FUNCTIONS[func](*args, **kwargs)
         except TypeError as e:
-            said = str(e).replace("<lambda>()", "it")
+            said = re.sub(r"^\S+\(\)", "it", str(e))
             raise InputError(f"{at(_line())}numpy.{func.__name__} of expressions: {said}") from None
     if func not in _MOVES:
         raise _unknown(func.__name__)

@@ -74,6 +74,7 @@ A = np.array([[1.0, 0.0, 2.0], [0.0, -1.5, 0.0], [0.5, 0.25, 3.0]])
     lambda x, y: np.linalg.inv(A + np.diag(x)), lambda x, y: [np.linalg.det(A + np.outer(x, y))], lambda x, y: np.concatenate([x[1:], y[:2], np.diff(x)]),
     lambda x, y: np.cross(x, y), lambda x, y: np.stack([x, y]).T.reshape(-1), lambda x, y: np.outer(x, y) + np.kron(np.eye(3), np.ones((1, 1))),
     lambda x, y: np.array([x[0] * y[1], x[2] + 1, 4.0]) * 2, lambda x, y: np.sin(np.array([x[0], y[0]])), lambda x, y: np.deg2rad(x) + np.degrees(y) + np.reciprocal(x),
+    lambda x, y: np.fmod(x, 0.7) + np.copysign(x, y) + np.logaddexp(x, y), lambda x, y: [np.amax(x), np.amin(y)],
     lambda x, y: np.cumsum(x) + np.roll(y, 1) + np.flip(x), lambda x, y: [np.any(x > 0), np.all(y > -9)], lambda x, y: np.array([1.0, 2, 3]) - x + np.float64(2) * y,
 ])
 def test_what_is_written_down_is_what_numpy_computes(f):
