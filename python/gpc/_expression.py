@@ -620,7 +620,17 @@ def _function(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         raise _unknown(func.__name__)
     if kwargs.get("out") is not None:
         raise InputError(f"{at(_line())}numpy.{func.__name__} of expressions has no out=")
-    return _vector(func(*(_bare(a) for a in args), **{k: _bare(v) for k, v in kwargs.items()}))
+    return _unpacked(func(*(_bare(a) for a in args), **{k: _bare(v) for k, v in kwargs.items()}))
+
+
+def _unpacked(x: Any) -> Any:
+    """What a function of NumPy's made, without the arrays of no dimension that lists of expressions were given to it as."""
+    if isinstance(x, list):
+        return [_unpacked(v) for v in x]
+    return _vector(_entry(x) if isinstance(x, np.ndarray) and x.dtype == object and x.ndim else x)
+
+
+_entry = np.frompyfunc(lambda v: v[()] if isinstance(v, np.ndarray) else v, 1, 1)
 
 
 def _bare(x: Any) -> Any:
@@ -769,6 +779,8 @@ def _method(f: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 def _operator(f: Callable[[Any, Any], Any], swapped: bool) -> Callable[[Any, Any], Any]:
     def apply(x: Any, y: Any) -> Any:
+        if isinstance(y, np.ndarray) and y.ndim == 0:
+            y = y[()]
         if isinstance(y, (np.ndarray, Vector)) and np.ndim(y) > 0:
             return NotImplemented if isinstance(y, Vector) else _each(f, *((y, x) if swapped else (x, y)))
         return f(y, x) if swapped else f(x, y)
