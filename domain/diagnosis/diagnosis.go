@@ -540,6 +540,9 @@ func kinks(p domain.Problem, starts []Point) (findings Findings) {
 			if reported[k] || !ofState && slices.ContainsFunc(bends, func(bend float64) bool { return math.Abs(bend-t) < 1./segments }) {
 				continue
 			}
+			if k >= len(spec.Measured) && k < len(grid[0])-len(spec.Margins) && entersPenalty(p, place(t-1./segments), place(t+1./segments)) {
+				continue
+			}
 			point, m := place(t), make([]float64, len(spec.Margins))
 			inPlace(point, m)
 			if m = append(m, outputs(p, point)[len(grid[0])-len(m):]...); slices.ContainsFunc(m, func(v float64) bool { return !(v >= 0) }) {
@@ -575,6 +578,23 @@ func kinks(p domain.Problem, starts []Point) (findings Findings) {
 		findings[i].Message += fmt.Sprintf(" (and %d more of %s)", n, findings[i].Function)
 	}
 	return findings
+}
+
+// entersPenalty reports whether a soft limit is kept at one point and exceeded at the other.
+func entersPenalty(p domain.Problem, one, other Point) bool {
+	soft := domain.AbilitiesOfProblem(p).Soft
+	if soft == nil {
+		return false
+	}
+	m, n := make([]float64, len(soft.Limits)), make([]float64, len(soft.Limits))
+	soft.Margins(one.S, one.C, one.U, m)
+	soft.Margins(other.S, other.C, other.U, n)
+	for i := range m {
+		if m[i] < 0 != (n[i] < 0) {
+			return true
+		}
+	}
+	return false
 }
 
 // steepest is the place of the largest second difference of f over a length of 2^−halvings/segments, and that difference. Entry k of
