@@ -221,6 +221,8 @@ def _variables(field: str, given: Variables | None, known: Mapping[str, dict[str
                     raise InputError(f"{field}[{name!r}].{bound} is {v[bound]}, want a finite number")
         if "lo" in v and "hi" in v and v["lo"] > v["hi"]:
             raise InputError(f"{field}[{name!r}] is from {v['lo']:g} to {v['hi']:g}, want the smaller number first")
+        if "lo" in v and v["lo"] == v.get("hi") and field != "action":
+            raise InputError(f"{field}[{name!r}] is from {v['lo']:g} to {v['hi']:g}, want lo below hi{': leave out what never varies, and set it by @y.initial' if field == 'scenario' else ''}")
         if "unit" not in v and known and name in known and "unit" in known[name]:
             v["unit"] = known[name]["unit"]
         if not v.get("unit"):
