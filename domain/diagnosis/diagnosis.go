@@ -283,14 +283,9 @@ func AtStarts(p domain.Problem, starts []Point) (findings Findings) {
 // limitsAtStarts finds limits of the state that starts violate: a map cannot keep a limit that an episode begins outside of.
 func limitsAtStarts(p domain.Problem, starts []Point) (findings Findings) {
 	spec := p.Spec()
-	other, abilities := make([]float64, len(spec.Margins)), domain.AbilitiesOfProblem(p)
-	equations, ok := p.(interface{ MarginsInPlace(s, c, m []float64) })
+	inPlace := marginsInPlace(p)
 	v := countViolations(p, starts, func(x Point, m []float64) bool {
-		if ok {
-			equations.MarginsInPlace(x.S, x.C, m)
-		} else {
-			domain.StateMargins(p, abilities, x.S, x.C, x.U, m, other)
-		}
+		inPlace(x, m)
 		return true
 	})
 	for i, n := range v.counts {
@@ -300,6 +295,15 @@ func limitsAtStarts(p domain.Problem, starts []Point) (findings Findings) {
 		}
 	}
 	return findings
+}
+
+// marginsInPlace are the margins of a state, with those of its action that leave it alone.
+func marginsInPlace(p domain.Problem) func(x Point, m []float64) {
+	if equations, ok := p.(interface{ MarginsInPlace(s, c, m []float64) }); ok {
+		return func(x Point, m []float64) { equations.MarginsInPlace(x.S, x.C, m) }
+	}
+	other, abilities := make([]float64, len(p.Spec().Margins)), domain.AbilitiesOfProblem(p)
+	return func(x Point, m []float64) { domain.StateMargins(p, abilities, x.S, x.C, x.U, m, other) }
 }
 
 // Effects finds actions without effect, objectives that no action changes, and objectives that cannot be weighed against
@@ -494,7 +498,7 @@ func atRest(p domain.Problem, starts []Point) (findings Findings) {
 func kinks(p domain.Problem, starts []Point) (findings Findings) {
 	spec, rounded := p.Spec(), domain.AbilitiesOfProblem(p).Derivatives.Rounded
 	rounds := rounded != nil && rounded() > 0
-	rng := newRand(8)
+	rng, inPlace := newRand(8), marginsInPlace(p)
 	reported, more := map[int]bool{}, map[int]int{}
 	grid := make([][]float64, 2*segments+1)
 	for _, middle := range starts {
@@ -536,7 +540,12 @@ func kinks(p domain.Problem, starts []Point) (findings Findings) {
 			if reported[k] || !ofState && slices.ContainsFunc(bends, func(bend float64) bool { return math.Abs(bend-t) < 1./segments }) {
 				continue
 			}
-			if m := len(grid[0]) - len(spec.Margins); slices.ContainsFunc(outputs(p, place(t))[m:], func(v float64) bool { return !(v >= 0) }) {
+			if k >= len(spec.Measured) && k < len(grid[0])-len(spec.Margins) && entersPenalty(p, place(t-1./segments), place(t+1./segments)) {
+				continue
+			}
+			point, m := place(t), make([]float64, len(spec.Margins))
+			inPlace(point, m)
+			if m = append(m, outputs(p, point)[len(grid[0])-len(m):]...); slices.ContainsFunc(m, func(v float64) bool { return !(v >= 0) }) {
 				continue // beyond a limit
 			}
 			if reported[k] = true; bend <= threshold && rounds {
@@ -569,6 +578,23 @@ func kinks(p domain.Problem, starts []Point) (findings Findings) {
 		findings[i].Message += fmt.Sprintf(" (and %d more of %s)", n, findings[i].Function)
 	}
 	return findings
+}
+
+// entersPenalty reports whether a soft limit is kept at one point and exceeded at the other.
+func entersPenalty(p domain.Problem, one, other Point) bool {
+	soft := domain.AbilitiesOfProblem(p).Soft
+	if soft == nil {
+		return false
+	}
+	m, n := make([]float64, len(soft.Limits)), make([]float64, len(soft.Limits))
+	soft.Margins(one.S, one.C, one.U, m)
+	soft.Margins(other.S, other.C, other.U, n)
+	for i := range m {
+		if m[i] < 0 != (n[i] < 0) {
+			return true
+		}
+	}
+	return false
 }
 
 // steepest is the place of the largest second difference of f over a length of 2^−halvings/segments, and that difference. Entry k of

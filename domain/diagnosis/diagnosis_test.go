@@ -96,6 +96,18 @@ func TestCommonMistakesAreNamed(t *testing.T) {
 			margins:    func(_, _, _, n, m []complex128) { m[0], m[1] = 2-n[1], 2+n[1] },
 			objectives: func(_, _, _, n, j []complex128) { j[1] += dual.Abs(n[1] - 2.3) },
 		}},
+		{"", "", "", "", lift{ // the price of a soft limit
+			margins: func(_, _, _, n, m []complex128) { m[0] = 1.2 - n[1] },
+			change:  func(y *equations.System) { y.Soft = []equations.Soft{{Margin: "up", Linear: 50, Priority: 1}} },
+		}},
+		{"", "", "", "", lift{ // a jump from beyond a limit to within it
+			margins: func(_, _, _, n, m []complex128) { m[0], m[1] = 1.2-n[1], 1.2+n[1] },
+			step: func(s, _, _, n, _ []complex128) {
+				if real(s[1]) > 1.4 {
+					n[1] -= 2
+				}
+			},
+		}},
 		{diagnosis.Error, "margin up", "margins", "at 32 of 32 starts no action keeps the limits for one step: margin up in 32 of them",
 			lift{margins: func(_, _, _, n, m []complex128) { m[0] = n[1] - 3 }}},
 		{diagnosis.Error, "", "objectives", "no objective depends on the action",

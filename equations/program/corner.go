@@ -7,8 +7,10 @@ import (
 )
 
 const (
-	// roundedShare is the width of a rounded corner, in mean sizes of the difference that changes sign there.
+	// roundedShare is the width of a rounded corner, in usual sizes of the difference that changes sign there.
 	roundedShare = 1e-4
+	// mostMedians is the most of a usual size, in medians: near a pole some sizes have no bound.
+	mostMedians = 3
 	// floorShare is the most of a constant branch other than 0: a rounded max(x, 1e-3) in a logarithm keeps its floor.
 	floorShare = 1e-2
 	// cornerLines are searched for corners near by, and as many far away, in cornerParts parts each. A change of sign is
@@ -38,11 +40,12 @@ type corner struct {
 	node  Value
 	shape Op      // a select between branches of which the larger counts has the shape Max
 	width float64 // of the rounding; 0: no corner was found
-	// Of the points on the lines: means near by of the size of the difference, and of the distance between branches; the
-	// shortest length; whether the branch of the sign of the difference was ever the larger, or the smaller.
-	size, distance, shortest float64
-	larger, smaller          bool
-	difference               float64 // at the last point
+	// Of the points on the lines: sizes near by of the difference, and of the distance between branches; the usual one of
+	// the first; the shortest length; whether the branch of the sign of the difference was ever the larger, or the smaller.
+	sizes, distances []float64
+	size, shortest   float64
+	larger, smaller  bool
+	difference       float64 // at the last point
 }
 
 // Corners finds the corners; nil for none. They are searched on lines between inputs that draw draws, near by or far away,
@@ -221,7 +224,6 @@ type segment struct {
 // search finds the corners and the widths of their rounding.
 func (c *Corners) search(draw func(rng *rand.Rand, distant bool) []float64, free []bool) {
 	rng := rand.New(rand.NewPCG(5, 0x636f726e6572)) // "corner"
-	const points = cornerLines * (cornerParts + 1)
 	for i := range c.nodes {
 		c.nodes[i] = corner{node: c.nodes[i].node, shape: c.nodes[i].shape, width: c.nodes[i].width, shortest: math.Inf(1)}
 	}
@@ -240,8 +242,7 @@ func (c *Corners) search(draw func(rng *rand.Rand, distant bool) []float64, free
 				k, d := &c.nodes[i], c.out[probed*i]
 				distance := c.out[probed*i+1] - c.out[probed*i+2]
 				if !distant {
-					k.size += math.Abs(d) / points
-					k.distance += math.Abs(distance) / points
+					k.sizes, k.distances = append(k.sizes, math.Abs(d)), append(k.distances, math.Abs(distance))
 				}
 				k.shortest = min(k.shortest, math.Abs(d))
 				k.larger, k.smaller = k.larger || !(d*distance <= 0), k.smaller || !(d*distance >= 0)
@@ -255,6 +256,7 @@ func (c *Corners) search(draw func(rng *rand.Rand, distant bool) []float64, free
 	point := draw(rng, false)
 	for i := range c.nodes {
 		k := &c.nodes[i]
+		k.size = usual(k.sizes)
 		if (k.shape == Sqrt || k.shape == Hypot) && k.shortest < shortLength*k.size && c.turnsAtZero(point, i) {
 			k.width = roundedShare * k.size
 		}
@@ -266,7 +268,7 @@ func (c *Corners) search(draw func(rng *rand.Rand, distant bool) []float64, free
 		}
 		k.width = roundedShare * k.size
 		if k.shape == Select && k.larger != k.smaller {
-			k.shape, k.width = Min, roundedShare*k.distance
+			k.shape, k.width = Min, roundedShare*usual(k.distances)
 			if k.larger {
 				k.shape = Max
 			}
@@ -277,6 +279,19 @@ func (c *Corners) search(draw func(rng *rand.Rand, distant bool) []float64, free
 			}
 		}
 	}
+}
+
+// usual is the mean of sizes, or mostMedians medians of those above 0 if that is less. What is not finite does not count.
+func usual(sizes []float64) (mean float64) {
+	sizes = slices.DeleteFunc(sizes, func(v float64) bool { return !(v < math.Inf(1)) })
+	for _, v := range sizes {
+		mean += v / float64(len(sizes))
+	}
+	slices.Sort(sizes)
+	if sizes = slices.DeleteFunc(sizes, func(v float64) bool { return v == 0 }); len(sizes) > 0 {
+		mean = min(mean, mostMedians*sizes[len(sizes)/2])
+	}
+	return mean
 }
 
 // evaluate computes the probe on the line from one point to another.

@@ -120,3 +120,27 @@ func TestRoundedFloors(t *testing.T) {
 		}
 	}
 }
+
+// Near a pole sizes have no bound, and beyond it a branch may not be a number. The width is that of the usual sizes.
+func TestRoundedBesideAPole(t *testing.T) {
+	b := NewBuilder("f", Argument{Name: "u", Size: 1})
+	x := b.In(0)[0]
+	for name, y := range map[string]Value{
+		"pole":        b.Apply(Div, b.Const(0.3), b.Apply(Mul, x, b.Apply(Mul, x, x))),
+		"not finite":  b.Apply(Add, x, b.Apply(Mul, b.Const(0), b.Apply(Log, b.Apply(Add, x, b.Const(0.9))))),
+		"no outliers": x,
+	} {
+		f := b.Function([]Argument{{Name: "j", Size: 1}}, []Value{b.Apply(Min, b.Apply(Max, y, b.Const(0)), b.Const(1))})
+		c := f.Corners(func(rng *rand.Rand, _ bool) []float64 { return []float64{2*rng.Float64() - 1} }, []bool{true}, false)
+		if c == nil {
+			t.Errorf("%s: no corner", name)
+			continue
+		}
+		at := []float64{0.8, 1}
+		var exact, rounded [1]float64
+		f.Evaluate(at[:1], exact[:])
+		if c.Round().Evaluate(at, rounded[:]); !(math.Abs(rounded[0]-exact[0]) < 1e-4) {
+			t.Errorf("%s: %v, rounded %v", name, exact[0], rounded[0])
+		}
+	}
+}

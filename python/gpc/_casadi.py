@@ -18,9 +18,9 @@ __all__ = ["CasadiFunction", "from_casadi"]
 _BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "ADD": e.add, "SUB": e.sub, "MUL": e.mul, "DIV": e.div, "POW": e.power, "CONSTPOW": e.power, "FMIN": e.minimum, "FMAX": e.maximum, "HYPOT": e.hypot,
     "ATAN2": e._BINARY["arctan2"], "LT": e.less, "LE": e.at_most, "EQ": e.equal, "NE": e._BINARY["not_equal"], "AND": e.both, "OR": e.either,
-    "IF_ELSE_ZERO": lambda c, x: e.choose(c, x, 0.0), "FMOD": lambda x, y: e.sub(x, e.mul(y, e._trunc(e.div(x, y)))),
+    "IF_ELSE_ZERO": lambda c, x: e.choose(c, x, 0.0), "FMOD": e._BINARY["fmod"],
     "REMAINDER": lambda x, y: e.sub(x, e.mul(y, _nearest(e.div(x, y)))),
-    "COPYSIGN": lambda x, y: e.choose(e.less(y, 0.0), e.neg(e.absolute(x)), e.absolute(x)),
+    "COPYSIGN": e._BINARY["copysign"],
 }
 _UNARY: dict[str, Callable[[Any], Any]] = {
     "ASSIGN": lambda x: x, "SQ": lambda x: e.mul(x, x), "TWICE": lambda x: e.add(x, x), "INV": lambda x: e.div(1.0, x), "NOT": e.negation,

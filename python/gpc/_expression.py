@@ -395,7 +395,8 @@ _BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "fmin": minimum, "fmax": maximum, "hypot": hypot, "arctan2": _binary("atan2", np.arctan2), "less": less, "less_equal": at_most,
     "greater": lambda x, y: less(y, x), "greater_equal": lambda x, y: at_most(y, x), "equal": equal, "not_equal": lambda x, y: negation(equal(x, y)),
     "logical_and": both, "logical_or": either, "bitwise_and": both, "bitwise_or": either, "remainder": _remainder,
-    "floor_divide": lambda x, y: floor(div(x, y)), "heaviside": lambda x, h: choose(less(x, 0.0), 0.0, choose(equal(x, 0.0), h, 1.0)),
+    "floor_divide": lambda x, y: floor(div(x, y)), "fmod": lambda x, y: sub(x, mul(y, _trunc(div(x, y)))), "copysign": lambda x, y: choose(less(y, 0.0), neg(absolute(x)), absolute(x)),
+    "logaddexp": lambda x, y: add(maximum(x, y), _log1p(exp(neg(absolute(sub(x, y)))))), "heaviside": lambda x, h: choose(less(x, 0.0), 0.0, choose(equal(x, 0.0), h, 1.0)),
 }
 
 
@@ -585,7 +586,7 @@ def _interp(x: Any, xp: Any, fp: Any) -> Any:
 # NumPy's functions of arrays that are not loops of the above.
 _FUNCTIONS: dict[Any, Callable[..., Any]] = {
     np.where: lambda c, x, y: where(c, x, y), np.sum: lambda x, axis=None: _reduce(add, x, axis), np.prod: lambda x, axis=None: _reduce(mul, x, axis),
-    np.max: lambda x, axis=None: _reduce(maximum, x, axis), np.min: lambda x, axis=None: _reduce(minimum, x, axis), np.mean: _mean,
+    **dict.fromkeys((np.max, np.amax), lambda x, axis=None: _reduce(maximum, x, axis)), **dict.fromkeys((np.min, np.amin), lambda x, axis=None: _reduce(minimum, x, axis)), np.mean: _mean,
     np.clip: lambda x, a_min=None, a_max=None, min=None, max=None: _each(_clip, x, a_min if min is None else min, a_max if max is None else max),
     np.select: lambda conditions, choices, default=0.0: functools.reduce(lambda y, case: where(case[0], case[1], y), reversed([*zip(conditions, choices)]), default),
     np.polyval: lambda p, x: functools.reduce(lambda y, a: _each(add, _each(mul, y, x), a), [*p], 0.0), np.linalg.norm: _norm, np.linalg.solve: _solve,
@@ -613,13 +614,23 @@ def _function(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         try:
             return _FUNCTIONS[func](*args, **kwargs)
         except TypeError as e:
-            said = str(e).replace("<lambda>()", "it")
+            said = re.sub(r"^\S+\(\)", "it", str(e))
             raise InputError(f"{at(_line())}numpy.{func.__name__} of expressions: {said}") from None
     if func not in _MOVES:
         raise _unknown(func.__name__)
     if kwargs.get("out") is not None:
         raise InputError(f"{at(_line())}numpy.{func.__name__} of expressions has no out=")
-    return _vector(func(*(_bare(a) for a in args), **{k: _bare(v) for k, v in kwargs.items()}))
+    return _unpacked(func(*(_bare(a) for a in args), **{k: _bare(v) for k, v in kwargs.items()}))
+
+
+def _unpacked(x: Any) -> Any:
+    """What a function of NumPy's made, without the arrays of no dimension that lists of expressions were given to it as."""
+    if isinstance(x, list):
+        return [_unpacked(v) for v in x]
+    return _vector(_entry(x) if isinstance(x, np.ndarray) and x.dtype == object and x.ndim else x)
+
+
+_entry = np.frompyfunc(lambda v: v[()] if isinstance(v, np.ndarray) else v, 1, 1)
 
 
 def _bare(x: Any) -> Any:
@@ -768,6 +779,8 @@ def _method(f: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 def _operator(f: Callable[[Any, Any], Any], swapped: bool) -> Callable[[Any, Any], Any]:
     def apply(x: Any, y: Any) -> Any:
+        if isinstance(y, np.ndarray) and y.ndim == 0:
+            y = y[()]
         if isinstance(y, (np.ndarray, Vector)) and np.ndim(y) > 0:
             return NotImplemented if isinstance(y, Vector) else _each(f, *((y, x) if swapped else (x, y)))
         return f(y, x) if swapped else f(x, y)

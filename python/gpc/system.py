@@ -221,6 +221,8 @@ def _variables(field: str, given: Variables | None, known: Mapping[str, dict[str
                     raise InputError(f"{field}[{name!r}].{bound} is {v[bound]}, want a finite number")
         if "lo" in v and "hi" in v and v["lo"] > v["hi"]:
             raise InputError(f"{field}[{name!r}] is from {v['lo']:g} to {v['hi']:g}, want the smaller number first")
+        if "lo" in v and v["lo"] == v.get("hi") and field != "action":
+            raise InputError(f"{field}[{name!r}] is from {v['lo']:g} to {v['hi']:g}, want lo below hi{': leave out what never varies, and set it by @y.initial' if field == 'scenario' else ''}")
         if "unit" not in v and known and name in known and "unit" in known[name]:
             v["unit"] = known[name]["unit"]
         if not v.get("unit"):
@@ -312,6 +314,8 @@ class System:
         for name in self._switched:
             if name in self._rates:
                 raise InputError(f"rates[{name!r}] is of a switched action, which has no rate: how soon and how often it may change is said by its least and most")
+        if time is not None and hasattr(rest, "__len__") and len(rest) == len(self._action) - 1:  # the user's own actions
+            rest = [*rest, (time.lo + time.hi) / 2]
         self._hints = {
             "rest": rest, "state_scale": state_scale, "objective_scale": objective_scale, "margin_tolerance": margin_tolerance, "semantic": semantic,
             "solver": solver, "training": training, "weight_design": weight_design, "navigation": navigation, "constants": constants,

@@ -178,7 +178,8 @@ EQUATIONS = {
     "np.round": (lambda s, u: (s.v, np.round(u.force)), "numpy.round does not work on expressions"), "np.sinc": (lambda s, u: (s.v, np.sinc(s.x)), "numpy.sinc does not work"),
     "np.piecewise": (lambda s, u: (s.v, np.piecewise(s.x, [s.x < 0], [0, 1])), "numpy.piecewise does not work"), "einsum": (lambda s, u: np.einsum("i,i->i", s, s), "numpy.einsum does not work"),
     "linspace": (lambda s, u: np.linspace(s.x, s.v, 2), "numpy.linspace does not work"), "keepdims": (lambda s, u: np.sum(s, keepdims=True), "numpy.sum of expressions: it got an unexpected keyword argument 'keepdims'"),
-    "where=": (lambda s, u: np.add(s, 1, where=[True, False]), "numpy.add of expressions has no where="), "np.interp": (lambda s, u: (s.v, np.interp(s.v, [s.x, 1], [0, 1])), "numpy.interp of expressions: xp is .*, want increasing numbers"), "np.copyto": (lambda s, u: np.copyto(np.zeros(2), s), "numpy.copyto does not work"),
+    "where=": (lambda s, u: np.add(s, 1, where=[True, False]), "numpy.add of expressions has no where="), "np.interp": (lambda s, u: (s.v, np.interp(s.v, [s.x, 1], [0, 1])), "numpy.interp of expressions: xp is .*, want increasing numbers"), "np.interp left": (lambda s, u: (s.v, np.interp(s.v, [0, 1], [0, 1], left=0)), "numpy.interp of expressions: it got an unexpected keyword argument 'left'"),
+    "np.copyto": (lambda s, u: np.copyto(np.zeros(2), s), "numpy.copyto does not work"),
     # Arrays of NumPy's with unknown numbers.
     "solve": (lambda s, u: np.linalg.solve(np.array([[2.0, s.x], [s.x, 3.0]]), np.array([s.v, u.force])), ARRAY), "inv": (lambda s, u: np.linalg.inv(np.array([[2.0, s.x], [s.x, 3.0]]))[0], ARRAY),
     "det": (lambda s, u: (np.linalg.det(np.array([[2.0, s.x], [s.x, 3.0]])), 0), ARRAY), "eigvals": (lambda s, u: np.linalg.eigvals(np.array([[s.x, 1], [1, s.v]])), ": numpy.eigvals does not work"),

@@ -314,6 +314,10 @@ def test_a_free_end_time(tmp_path):
         assert taken == pytest.approx(2 * np.sqrt(-scene["s"][0] / 2), rel=0.01)
 
 
+def test_a_rest_of_the_users_own_actions_needs_no_duration():
+    assert json.loads(sprint(rest=[0.5]).text())["rest"] == json.loads(sprint(rest=[0.5, 0.255]).text())["rest"] == [0.5, 0.255]
+
+
 def wrong(change):
     y = sprint()
     change(y)

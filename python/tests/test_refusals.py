@@ -184,6 +184,7 @@ def test_a_wrong_handle_or_address_is_an_error_and_no_crash(opf):
         ({"state": ["x", "v"]}, "state is a list, want names with their units"),
         ({"action": {"force": ("N", float("nan"), 5)}}, r"action\['force'\].lo is nan, want a finite number"),
         ({"scenario": {"x": (-1, float("inf"))}}, r"scenario\['x'\].hi is inf, want a finite number"),
+        ({"scenario": {"x": (1, 1), "v": (-1, 1)}}, r"scenario\['x'\] is from 1 to 1, want lo below hi: leave out what never varies, and set it by @y.initial"),
         ({"action": {"force": ("N", 5, -5)}}, r"action\['force'\] is from 5 to -5, want the smaller number first"),
         ({"scenario": {"x": (1, -1), "v": (0, 1)}}, r"scenario\['x'\] is from 1 to -1"),
     ],

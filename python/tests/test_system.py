@@ -74,6 +74,7 @@ A = np.array([[1.0, 0.0, 2.0], [0.0, -1.5, 0.0], [0.5, 0.25, 3.0]])
     lambda x, y: np.linalg.inv(A + np.diag(x)), lambda x, y: [np.linalg.det(A + np.outer(x, y))], lambda x, y: np.concatenate([x[1:], y[:2], np.diff(x)]),
     lambda x, y: np.cross(x, y), lambda x, y: np.stack([x, y]).T.reshape(-1), lambda x, y: np.outer(x, y) + np.kron(np.eye(3), np.ones((1, 1))),
     lambda x, y: np.array([x[0] * y[1], x[2] + 1, 4.0]) * 2, lambda x, y: np.sin(np.array([x[0], y[0]])), lambda x, y: np.deg2rad(x) + np.degrees(y) + np.reciprocal(x),
+    lambda x, y: np.fmod(x, 0.7) + np.copysign(x, y) + np.logaddexp(x, y), lambda x, y: [np.amax(x), np.amin(y)],
     lambda x, y: np.cumsum(x) + np.roll(y, 1) + np.flip(x), lambda x, y: [np.any(x > 0), np.all(y > -9)], lambda x, y: np.array([1.0, 2, 3]) - x + np.float64(2) * y,
 ])
 def test_what_is_written_down_is_what_numpy_computes(f):
@@ -113,6 +114,10 @@ def moved(of, x, y):
     filled, moved, lambda n, x, y: [*(sum(r) for r in filled(n, x, y)), len(filled(n, x, y)), *filled(n, x, y).shape], lambda n, x, y: filled(n, x, y).reshape(3, 2).T @ np.ones(3),
     lambda n, x, y: filled(n, x, y)[:, [2, 0]] @ filled(n, x, y)[:, np.array([True, False, True])].T, lambda n, x, y: [np.sum(filled(n, x, y)), *filled(n, x, y).sum(1), *filled(n, x, y).mean(axis=-1)],
     lambda n, x, y: np.dot(filled(n, x, y), x), lambda n, x, y: filled(n, x, y) @ A @ filled(n, x, y).T, lambda n, x, y: np.concatenate([n.array([x[0]]), y, np.zeros(2)]),
+    lambda n, x, y: np.concatenate([[x[0]], y, [x[1] * y[0], 2.0]]), lambda n, x, y: np.diff(np.concatenate([[x[0]], y])), lambda n, x, y: np.diff(y, prepend=[x[0]], append=x[1]),
+    lambda n, x, y: np.append(x, [y[0]]), lambda n, x, y: np.insert(x, 1, [y[0], 3.0]), lambda n, x, y: np.stack([[x[0], y[0]], [y[1], 1.0]]), lambda n, x, y: np.hstack([x[0], y, [y[1]]]),
+    lambda n, x, y: np.tile([x[0], y[0]], 2) + np.repeat([y[1], x[2]], 2) + np.roll([x[0], x[1], y[0], 1.0], 1), lambda n, x, y: np.block([[x[0], y[0]], [1.0, x[1]]]),
+    lambda n, x, y: np.cross([x[0], 1.0, y[0]], [0, x[1], 2]), lambda n, x, y: np.kron([[x[0], 1.0]], [[y[0]], [y[1]]]), lambda n, x, y: np.split(np.append([x[0]], y), 2)[1] + np.cumsum([x[0], y[0]]),
     lambda n, x, y: np.stack([n.array([x[0], 1, 2]), y]), lambda n, x, y: np.block([[np.outer(x, y), np.zeros((3, 1))], [n.array([x]), np.ones((1, 1))]]),
     lambda n, x, y: [np.linalg.norm(filled(n, x, y)), *np.linalg.norm(filled(n, x, y), axis=1)], lambda n, x, y: np.linalg.solve(n.array([[2.0, x[0]], [x[0], 3.0]]), n.array([y[0], y[1]])),
     lambda n, x, y: np.linalg.inv(n.array([[2.0, x[0]], [x[0], 3.0]])), lambda n, x, y: [np.linalg.det(n.array([[2.0, x[0]], [x[0], 3.0]]))],
