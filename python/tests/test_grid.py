@@ -395,7 +395,7 @@ def test_what_outages_refuse(tmp_path):
         (lambda: grid.pf(n, dispatch=[1, 2]), "dispatch is a list"),
         (lambda: grid.pf(n, dispatch=(three.pg[0], nan)), r"dispatch, voltages\[0\] is nan"),
         (lambda: grid.pf(n, dispatch=(three.pg[0], three.vm[0][:3])), r"dispatch, voltages has shape \(3,\), want \(14,\)"),
-        (lambda: grid.secure(n, outages=["branch 14"]), "branch 14 from bus 7 to bus 8 cuts off a part of the network"),
+        (lambda: grid.secure(n, outages=["branch 14"], participation=[1, 1, 1, 1, 0]), "branch 14 from bus 7 to bus 8 cuts off a part of the network"),
         (lambda: grid.secure(n, participation="none"), 'participation "none": want range, pmax, equal, in power flows headroom, or an array of 5 factors'),
         (lambda: grid.secure(n, participation=np.full(5, -1.0)), "participation factor -1"),
         (lambda: grid.secure(n, emergency=0), "emergency is 0"),
