@@ -259,7 +259,7 @@ func (s *system) addParts(n *network.Network) error {
 			unit++
 		}
 		if unit == n.Gens() {
-			return fmt.Errorf("secure: the outage of %s cuts off a part of the network, or is in one, without a unit that shares the missing power, which no dispatch survives: leave it out", o.name(n))
+			return fmt.Errorf("secure: the outage of %s cuts off a part of the network, or is in one, without a unit that shares the missing power, which no dispatch survives: leave it out", Outage{o.Branch, o.Unit, false}.name(n))
 		}
 		if y.excludes(y.reference) {
 			y.reference = n.GenBus[unit]
