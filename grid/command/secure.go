@@ -86,7 +86,7 @@ step has none.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&y.outages, "outages", "all", "the outages to survive: "+outageWords+"; branches that cut off a part of the network are left out, and refused in a FILE")
+	f.StringVar(&y.outages, "outages", "all", "the outages to survive: "+outageWords+"; branches that cut off a part of the network are left out, and in a FILE need units in both parts")
 	f.Float64Var(&y.opt.Emergency, "emergency", y.opt.Emergency, "factor on every rating after an outage, 1 or more")
 	f.Float64Var(&y.opt.Band, "voltage-band", y.opt.Band, "how far voltages may exceed their limits after an outage, pu")
 	f.StringVar(&y.participation, "participation", "range", participationWords)
@@ -98,15 +98,15 @@ step has none.`,
 	return cmd
 }
 
-// list reads --outages. Words leave out branches that cut off a part of the network, which no dispatch survives;
-// solver refuses them in a file.
+// list reads --outages. Words leave out branches that cut off a part of the network; a file may name those that leave
+// units in both parts.
 func (y *secureFlags) list(n *network.Network) ([]secure.Outage, error) {
 	list, word, err := namedOutages(n, y.outages, secure.ReadOutages)
 	if err != nil || !word {
 		return list, err
 	}
 	if list, y.leftOut = secure.Survivable(n, list); len(list) == 0 {
-		return nil, cli.BadInputf("--outages %s: every branch of network %s cuts off a part of it, which no dispatch survives: no outage is left", y.outages, n.Name)
+		return nil, cli.BadInputf("--outages %s: every branch of network %s cuts off a part of it: no outage is left", y.outages, n.Name)
 	}
 	return list, nil
 }
@@ -221,7 +221,7 @@ func printSecure(w io.Writer, r *results.SecureFlow) {
 // printLeftOut says how many branches of --outages are left out.
 func printLeftOut(w io.Writer, branches int) {
 	if branches > 0 {
-		fmt.Fprintf(w, "%s a part of the network, which no dispatch survives: left out\n", countOf(branches, "branch cuts off", "branches cut off"))
+		fmt.Fprintf(w, "%s a part of the network: left out, as only a file names those with units in both parts\n", countOf(branches, "branch cuts off", "branches cut off"))
 	}
 }
 

@@ -125,7 +125,7 @@ func TestSecureRefusals(t *testing.T) {
 		"unknown flag: --weights":                    {"case30", "--weights", "0.2,0.3,0.5"},
 		"--emergency 0.5: want a factor of 1 to 100": {"case30", "--emergency", "0.5"},
 		"--voltage-band -1: want 0 to 1 pu":          {"case30", "--voltage-band", "-1"},
-		"cuts off a part of the network":             {"case14", "--outages", file("outages", "branch 14\n")},
+		"cuts off a part of the network":             {"case14", "--outages", file("outages", "branch 14\n"), "--participation", file("first", "unit 1 1\n")},
 		"want branches, units, all or a file":        {"case30", "--outages", "lines"},
 		"want range, pmax, equal or":                 {"case30", "--participation", "none"},
 		"no unit replaces the power":                 {"case30", "--participation", file("shares", "unit 1 0\n")},

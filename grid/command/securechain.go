@@ -22,7 +22,7 @@ type secureChain struct {
 	Case    string            `json:"case"`     // name of the network
 	Loads   string            `json:"loads"`    // file of the series
 	Outages int               `json:"outages"`  // that every step has to survive
-	LeftOut []results.Outage  `json:"left_out"` // branches that cut off a part of the network, which no dispatch survives
+	LeftOut []results.Outage  `json:"left_out"` // branches that cut off a part of the network
 	Steps   int               `json:"steps"`    // of the series
 	Secure  int               `json:"secure"`   // steps with a secure dispatch
 	Warm    int               `json:"warm"`     // of these found from the dispatch before

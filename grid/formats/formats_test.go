@@ -1,6 +1,7 @@
 package formats_test
 
 import (
+	"encoding/binary"
 	"errors"
 	"math"
 	"os"
@@ -135,6 +136,15 @@ func TestRAWTransformers(t *testing.T) {
 		t.Errorf("%+v, %+v", s, three.Branch)
 	}
 	near("shunt", three.Bus[0].Bs, -0.2)
+	// The ratio of a table is of the bus's voltage, whatever the record's is of; from version 34 on a table goes on over lines.
+	table := func(lines string) string {
+		return strings.NewReplacer("0,100,33", "0,100,34", "\n1,'A'", "\n0 / BEGIN BUS DATA\n1,'A'").Replace(head) + "0/\n1,2,0,'1',2,1,1,0,0,2,'T',1\n0,0.1,100\n241.5,230,0" + strings.Repeat(",", 20) + "33,7\n115,115\n0 / BEGIN IMPEDANCE CORRECTION DATA\n" + lines + "0/\nQ\n"
+	}
+	more := read(t, "more.raw", table("7,0.9,0.8,0,1,1,0\n1.1,1.6,0,0,0,0\n"))
+	near("x in further lines", more.Branch[0].X, 0.1*1.3)
+	if _, err := formats.Read("complex.raw", strings.NewReader(table("7,0.9,0.8,0.1,1,1,0,0,0,0\n"))); err == nil || !strings.Contains(err.Error(), "complex factor") {
+		t.Errorf("a complex factor: %v", err)
+	}
 }
 
 // A DC line takes its power at its rectifier and gives it at its inverter; converters with their losses by hand. Bus 2 holds
@@ -260,10 +270,67 @@ func TestBinaryCase(t *testing.T) {
 	if !slices.Equal(got.Vm, text.Vm) || c.Name != "case9" || c.Bus[8].Name != "Bus 9" || !slices.Equal(c.Gen[1].Cost.Coefficients, want.Gen[1].Cost.Coefficients) {
 		t.Errorf("%q, %+v", c.Name, c)
 	}
+	// A sparse matrix of constraints is refused, and units and branches have names.
+	element := func(kind uint32, content []byte) []byte {
+		e := binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(nil, kind), uint32(len(content)))
+		return append(append(e, content...), make([]byte, -len(content)&7)...)
+	}
+	words := func(values ...int32) (b []byte) {
+		for _, v := range values {
+			b = binary.LittleEndian.AppendUint32(b, uint32(v))
+		}
+		return b
+	}
+	array := func(class, rows, columns int32, name string, parts ...[]byte) []byte {
+		return element(14, slices.Concat(append([][]byte{element(6, words(class, 0)), element(5, words(rows, columns)), element(1, []byte(name))}, parts...)...))
+	}
+	matrix := func(columns int32, values ...float64) []byte {
+		rows, content := int32(len(values))/columns, []byte(nil)
+		for i := range values {
+			at := i%int(rows)*int(columns) + i/int(rows)
+			content = binary.LittleEndian.AppendUint64(content, math.Float64bits(values[at]))
+		}
+		return array(6, rows, columns, "", element(9, content))
+	}
+	characters := func(text string) []byte { return array(4, 1, int32(len(text)), "", element(16, []byte(text))) }
+	mat := func(constraints []byte) string {
+		names, fields := []byte(nil), []byte(nil)
+		for _, f := range []struct {
+			name  string
+			value []byte
+		}{{"baseMVA", matrix(1, 100)}, {"bus", matrix(13, 1, 3, 0, 0, 0, 0, 1, 1, 0, 230, 1, 1.1, 0.9, 2, 1, 50, 0, 0, 0, 1, 1, 0, 230, 1, 1.1, 0.9)}, {"gen", matrix(10, 1, 0, 0, 9, -9, 1, 100, 1, 99, 0)},
+			{"branch", matrix(13, 1, 2, 0, 0.1, 0, 0, 0, 0, 0, 0, 1, -360, 360)}, {"gen_name", array(1, 1, 1, "", characters("Unit A"))}, {"branch_name", array(1, 1, 1, "", characters("Line A"))}, {"A", constraints}} {
+			names = append(names, append([]byte(f.name), make([]byte, 16-len(f.name))...)...)
+			fields = append(fields, f.value...)
+		}
+		head := append(make([]byte, 124), 0, 1, 'I', 'M')
+		return string(head) + string(array(2, 1, 1, "mpc", element(5, words(16)), element(1, names), fields))
+	}
+	if named := read(t, "named.mat", mat(array(5, 0, 0, "", element(5, nil)))); named.Gen[0].Name != "Unit A" || named.Branch[0].Name != "Line A" {
+		t.Errorf("%+v, %+v", named.Gen, named.Branch)
+	}
+	if _, err := formats.Read("sparse.mat", strings.NewReader(mat(array(5, 1, 4, "", element(5, words(0)), element(5, words(0, 1, 1, 1, 1)), element(9, make([]byte, 8)))))); err == nil || !strings.Contains(err.Error(), "user-defined linear constraints") {
+		t.Errorf("sparse constraints: %v", err)
+	}
 	one := read(t, "one.json", `{"baseMVA": 50, "per_unit": true, "bus": {"4": {"bus_i": 4, "bus_type": 3, "vmin": 0.9, "vmax": 1.1, "name": "N"}}, "load": {"1": {"load_bus": 4, "pd": 0.5, "qd": 0.1, "status": true}},
 		"gen": {"1": {"gen_bus": 4, "pmax": 2, "model": 2, "cost": [100, 200, 3]}}, "branch": {}}`)
 	if g := one.Gen[0]; one.Bus[0].Pd != 25 || one.Bus[0].Name != "N" || g.PMax != 100 || !slices.Equal(g.Cost.Coefficients, []float64{0.04, 4, 3}) {
 		t.Errorf("%+v, %+v", one.Bus, g)
+	}
+}
+
+// PowerModels has a ratio whatever it calls a branch, its reactive powers run into a DC line, and its limits of active power are
+// all of the from end.
+func TestPowerModelsIsMATPOWERs(t *testing.T) {
+	c := read(t, "two.json", `{"baseMVA": 100, "per_unit": true, "bus": {"1": {"bus_i": 1, "bus_type": 3}, "2": {"bus_i": 2, "bus_type": 1}}, "gen": {"1": {"gen_bus": 1, "cost": [1, 2]}},
+		"branch": {"1": {"f_bus": 1, "t_bus": 2, "br_x": 0.1, "tap": 0.95, "transformer": false}, "2": {"f_bus": 1, "t_bus": 2, "br_x": 0.1, "tap": 1, "transformer": false}},
+		"dcline": {"1": {"f_bus": 1, "t_bus": 2, "pf": 0.1, "pt": -0.097, "qf": 0.02, "qt": -0.03, "pminf": -0.10102040816326531, "pmaxf": 0.2, "qminf": -1, "qmaxf": 1, "qmint": -1, "qmaxt": 1, "loss0": 0.001, "loss1": 0.02}}}`)
+	d := c.DCLine[0]
+	if _, err := formats.Read("dc.json", strings.NewReader(`{"baseMVA": 100, "bus": {"1": {"bus_i": 1, "bus_type": 3}}, "gen": {"1": {"gen_bus": 1, "cost": [1, 2]}}, "branch": {}, "convdc": {"2": {"busdc_i": 1}}}`)); err == nil || !strings.Contains(err.Error(), "convdc 2 of PowerModels' data is in service") {
+		t.Errorf("a DC grid: %v", err)
+	}
+	if c.Branch[0].Tap != 0.95 || c.Branch[1].Tap != 0 || d.Qf != -2 || d.Qt != 3 || math.Abs(d.PMin+10) > 1e-12 || d.PMax != 20 || math.Abs(c.Gen[1].PMax-10.102040816326531) > 0 && math.Abs(c.Gen[2].PMin+10) > 1e-12 {
+		t.Errorf("%+v, %+v, %+v", c.Branch, d, c.Gen)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"compress/zlib"
 	"encoding/binary"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -188,9 +189,9 @@ func readMAT(name string, text []byte) (*matpower.Case, error) {
 		if v.fields["bus"].numbers == nil {
 			continue
 		}
-		for _, field := range []string{"softlims", "if", "A", "N"} {
-			if f := v.fields[field]; len(f.numbers) > 0 || f.fields != nil {
-				failf(0, "%s.%s cannot be honoured", v.name, field)
+		for _, field := range slices.Sorted(maps.Keys(v.fields)) {
+			if what := matpower.Refused(field); what != "" && v.fields[field].rows*v.fields[field].columns > 0 {
+				failf(0, "%s.%s (%s) cannot be honoured", v.name, field, what)
 			}
 		}
 		base := v.fields["baseMVA"].numbers
@@ -202,11 +203,16 @@ func readMAT(name string, text []byte) (*matpower.Case, error) {
 			return nil, err
 		}
 		c.Name = ""
-		for i, cell := range v.fields["bus_name"].cells {
-			if i < len(c.Bus) {
-				c.Bus[i].Name = strings.TrimSpace(cell.text)
+		names := func(field string, count int, name func(row int) *string) {
+			for i, cell := range v.fields[field].cells {
+				if i < count {
+					*name(i) = strings.TrimSpace(cell.text)
+				}
 			}
 		}
+		names("bus_name", len(c.Bus), func(row int) *string { return &c.Bus[row].Name })
+		names("gen_name", len(c.Gen), func(row int) *string { return &c.Gen[row].Name })
+		names("branch_name", len(c.Branch), func(row int) *string { return &c.Branch[row].Name })
 		return c, nil
 	}
 	failf(0, "no case here: want a struct with baseMVA, bus, gen and branch")

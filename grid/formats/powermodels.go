@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -100,7 +101,10 @@ func readPowerModels(name string, text []byte) (*matpower.Case, error) {
 	if !(base > 0) {
 		failf(0, "baseMVA is %g: want a positive number", base)
 	}
-	for _, kind := range []string{"storage", "switch"} {
+	for _, kind := range slices.Sorted(maps.Keys(data)) {
+		if matpower.Refused(kind) == "" {
+			continue
+		}
 		for _, r := range rows(kind) {
 			if r.number("br_status", r.number("status", 1)) != 0 {
 				failf(0, "%s %s of PowerModels' data is in service, which gpc does not solve", kind, r.key)
@@ -147,7 +151,7 @@ func readPowerModels(name string, text []byte) (*matpower.Case, error) {
 			failf(0, "branch %s of PowerModels' data has a conductance or differs in charging at its two ends, which a branch of MATPOWER cannot", r.key)
 		}
 		tap := r.number("tap", 1)
-		if r.number("transformer", tap-1) == 0 {
+		if tap == 1 && r.number("transformer", 0) == 0 {
 			tap = 0
 		}
 		c.Branch = append(c.Branch, matpower.Branch{From: busOf("branch", r, "f_bus").ID, To: busOf("branch", r, "t_bus").ID, Name: r.name, R: r.number("br_r", 0), X: r.number("br_x", 0), B: r.number("b_fr", 0) + r.number("b_to", 0),
@@ -162,10 +166,16 @@ func readPowerModels(name string, text []byte) (*matpower.Case, error) {
 			}
 			return base * v
 		}
-		c.AddDCLine(matpower.DCLine{From: busOf("dcline", r, "f_bus").ID, To: busOf("dcline", r, "t_bus").ID, InService: r.number("br_status", 1) != 0,
-			Pf: base * r.number("pf", 0), Pt: -base * r.number("pt", 0), Qf: base * r.number("qf", 0), Qt: base * r.number("qt", 0), Vf: r.number("vf", 1), Vt: r.number("vt", 1),
+		d := matpower.DCLine{From: busOf("dcline", r, "f_bus").ID, To: busOf("dcline", r, "t_bus").ID, InService: r.number("br_status", 1) != 0,
+			Pf: base * r.number("pf", 0), Pt: -base * r.number("pt", 0), Qf: -base * r.number("qf", 0), Qt: -base * r.number("qt", 0), Vf: r.number("vf", 1), Vt: r.number("vt", 1),
 			PMin: power("pminf"), PMax: power("pmaxf"), QMinF: power("qminf"), QMaxF: power("qmaxf"), QMinT: power("qmint"), QMaxT: power("qmaxt"),
-			Loss0: base * r.number("loss0", 0), Loss1: r.number("loss1", 0), Cost: pmCost(r, base)})
+			Loss0: base * r.number("loss0", 0), Loss1: r.number("loss1", 0), Cost: pmCost(r, base)}
+		for _, p := range []*float64{&d.PMin, &d.PMax} {
+			if *p < 0 { // MATPOWER's is of the to end
+				*p = *p*(1-d.Loss1) - d.Loss0
+			}
+		}
+		c.AddDCLine(d)
 	}
 	return c, nil
 }

@@ -114,9 +114,7 @@ func readRAW(_ string, text []byte) (*matpower.Case, error) {
 	y.loads()
 	y.fixedShunts()
 	y.gens()
-	for _, r := range y.sections["IMPEDANCE CORRECTION"] {
-		y.correction(r)
-	}
+	y.corrections()
 	y.branches()
 	y.transformers()
 	y.addShunts()
@@ -297,19 +295,23 @@ func (y *rawCase) gens() {
 	}
 }
 
-// correction reads a table of factors on a transformer's impedance.
-func (y *rawCase) correction(r rawRecord) {
-	width := 2
+// corrections reads tables of factors on a transformer's impedance. From version 34 on a table may go on in further lines.
+func (y *rawCase) corrections() {
+	width, id := 2, 0
 	if y.version >= 34 {
 		width = 3
 	}
-	id := r.integer(0, 0)
-	for i := 1; i+1 < len(r.fields); i += width {
-		value, factor := r.number(i, 0), r.number(i+1, 0)
-		if value == 0 && factor == 0 {
-			break
+	for _, r := range y.sections["IMPEDANCE CORRECTION"] {
+		i := 0
+		if width == 2 || len(r.fields)%width != 0 {
+			id, i = r.integer(0, 0), 1
 		}
-		y.tables[id] = append(y.tables[id], [2]float64{value, factor})
+		for ; i+1 < len(r.fields) && (r.number(i, 0) != 0 || r.number(i+1, 0) != 0); i += width {
+			if width == 3 && r.number(i+2, 0) != 0 {
+				failf(r.line, "impedance correction %d has a complex factor, which cannot be honoured here", id)
+			}
+			y.tables[id] = append(y.tables[id], [2]float64{r.number(i, 0), r.number(i+1, 0)})
+		}
 	}
 }
 
@@ -479,7 +481,7 @@ func (y *rawCase) transformer(records []rawRecord) {
 // corrected is the factor on a winding's impedance by its table: of the ratio, or of the angle for one that shifts.
 func (y *rawCase) corrected(w winding) float64 {
 	code, limits := y.regulation()
-	value := w.r.number(0, 1)
+	value := w.tap
 	if math.Abs(w.r.number(code, 0)) == 3 {
 		value = w.r.number(2, 0)
 	}

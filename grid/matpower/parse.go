@@ -66,6 +66,9 @@ var refused = map[string]string{
 	"xfmr3p":       "three-phase networks",
 }
 
+// Refused is what a field stands for that a Case cannot hold; "" for another.
+func Refused(field string) string { return refused[field] }
+
 const (
 	maxNesting = 64
 	maxColumns = 1 << 12

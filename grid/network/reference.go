@@ -72,6 +72,20 @@ func (n *Network) moveReferences() {
 	}
 }
 
+// OneReference is the network with the first reference of each island. The others hold their voltage alone.
+func (n *Network) OneReference() *Network {
+	copied, island := *n, n.Islands()
+	copied.Kind, copied.References = slices.Clone(n.Kind), nil
+	for _, r := range n.References {
+		if slices.ContainsFunc(copied.References, func(b int) bool { return island[b] == island[r] }) {
+			copied.Kind[r] = PV
+		} else {
+			copied.References = append(copied.References, r)
+		}
+	}
+	return &copied
+}
+
 // Islands numbers the parts that are connected without some branches, by bus, by one of their buses.
 func (n *Network) Islands(out ...int) []int {
 	parts := unionfind.New(n.Buses())

@@ -151,7 +151,7 @@ type Solver struct {
 	noAngles       bool      // whether the file has no angles: they are equal, but for references
 	shifted        bool      // whether a branch shifts the phase
 	outUnits       []int
-	dead           []bool    // by bus: in an island; nil for none
+	dead           []bool    // by bus: in an island, or held; nil for none
 	rightHandSides []float64 // of solveTransposed
 	// The mismatch and kinds of newton's last factors.
 	factorMismatch float64
@@ -312,6 +312,9 @@ func (s *Solver) analyse() {
 	s.closure = s.lu.closure(s.closure)
 	s.rightHandSides = make([]float64, 2*RightHandSides*len(buses))
 }
+
+// Hold keeps the voltages of these buses, by bus, as a start has them, and ignores their balances; nil is none.
+func (s *Solver) Hold(buses []bool) { s.dead = buses }
 
 // Order lists the buses that are not references in the order of elimination. The solver owns the slice.
 func (s *Solver) Order() []int32 { return s.unknown }

@@ -92,7 +92,11 @@ func (g *Grid) Case() *matpower.Case { return g.c }
 // or the set-point of a unit, and angles at those of powerflow.Solver.Angles. It sets Start and Context of opt. reason is a
 // sentence where it did not converge.
 func (g *Grid) PowerFlow(ctx context.Context, fromArrays bool, opt powerflow.Options) (sol *powerflow.Solution, reason string, err error) {
-	s, err := powerflow.New(g.net)
+	n := g.net
+	if opt.Slack != nil { // an island has one reference then
+		n = n.OneReference()
+	}
+	s, err := powerflow.New(n)
 	if err != nil {
 		return nil, "", err
 	}

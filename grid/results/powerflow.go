@@ -65,9 +65,18 @@ func (pr FlowProblem) solve(s *powerflow.Solver, n *network.Network) (*powerflow
 	return sol, pr.Input, s.Solve(pr.Input, pr.Options, sol)
 }
 
+// network is that of the power flow. Where units share the balance, an island has one reference.
+func (pr FlowProblem) network(n *network.Network) *network.Network {
+	if pr.Slack != nil {
+		return n.OneReference()
+	}
+	return n
+}
+
 // Flow solves a power flow and converts it to the file's units. If it did not converge the lists are empty. The
 // solution is the solver's.
 func Flow(n *network.Network, pr FlowProblem) (*PowerFlow, *powerflow.Solution, error) {
+	n = pr.network(n)
 	s, err := powerflow.New(n)
 	if err != nil {
 		return nil, nil, err

@@ -118,6 +118,7 @@ type samplingThread struct {
 // AfterScenarios solves scenarios, and every outage of each, in parallel. Dispatch and set-points are those of the problem, and the
 // balance is taken up as in After. No result depends on the number of threads.
 func AfterScenarios(ctx context.Context, n *network.Network, pr FlowProblem, opt SecurityOptions, next Loads) (*Scenarios, error) {
+	n = pr.network(n)
 	s, err := powerflow.New(n)
 	if err != nil {
 		return nil, err

@@ -20,7 +20,7 @@ type SecureFlow struct {
 	Emergency   float64      `json:"emergency"`       // factor on ratings after an outage
 	Band        float64      `json:"voltage_band_pu"` // what voltages may leave their limits by after one
 	Outages     int          `json:"outages"`         // how many are checked
-	LeftOut     []Outage     `json:"left_out"`        // branches that cut off a part of the network, which no dispatch survives
+	LeftOut     []Outage     `json:"left_out"`        // branches that cut off a part of the network
 	Before      []Check      `json:"before"`          // of the optimum without outages
 	Remembered  []Outage     `json:"remembered"`
 	After       []Check      `json:"after"` // of the last dispatch; empty where it is secure

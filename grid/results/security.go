@@ -119,6 +119,7 @@ func (e NoBaseError) Error() string { return "without any outage: " + e.Reason }
 // After solves the base and every outage in parallel. A base without a power flow is a NoBaseError. No
 // result depends on the number of threads.
 func After(ctx context.Context, n *network.Network, pr FlowProblem, opt SecurityOptions) (*Security, error) {
+	n = pr.network(n)
 	s, err := powerflow.New(n)
 	if err != nil {
 		return nil, err

@@ -18,8 +18,8 @@ func bordered(t *testing.T, name string, elastic bool) *interior {
 		t.Fatal(err)
 	}
 	p := &interior{sys: sys, threads: 1, smoothing: 0.1, elastic: elastic}
-	p.states = []*state{newState(sys, Outage{-1, -1}, false, n.Pd, n.Qd, nil)}
-	for _, o := range []Outage{{2, -1}, {-1, 1}, {4, -1}, {5, -1}, {-1, 2}} {
+	p.states = []*state{newState(sys, Outage{Branch: -1, Unit: -1}, false, n.Pd, n.Qd, nil)}
+	for _, o := range []Outage{{2, -1, false}, {-1, 1, false}, {4, -1, false}, {5, -1, false}, {-1, 2, false}} {
 		p.states = append(p.states, newState(sys, o, true, n.Pd, n.Qd, nil))
 		if elastic {
 			p.states[len(p.states)-1].elastic = newElastic(p.states[len(p.states)-1])
@@ -144,7 +144,7 @@ func TestBorderIsTheDenseComplement(t *testing.T) {
 
 // borderInLanes is the Schur complement of a state after an outage as a lane finds it.
 func (p *interior) borderInLanes(at int) []float64 {
-	g := p.sys.lanesAfter(1).group()
+	g := p.sys.lanesAfter(p.states[at+1].part.reference, 1).group()
 	defer g.release()
 	g.states = p.states[at+1 : at+2]
 	g.factor()

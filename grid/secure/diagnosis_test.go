@@ -57,7 +57,7 @@ func TestEverySolveEndsWithADiagnosis(t *testing.T) {
 func TestWhatGivesAfterAUnitsOutage(t *testing.T) {
 	n := networktest.Load(t, "case39")
 	opt := DefaultOptions()
-	out := Outage{-1, 9}
+	out := Outage{Branch: -1, Unit: 9}
 	opt.Outages = []Outage{out}
 	_, r := solve(t, n, opt, 0.9, nil)
 	if r.Status != Insecure || len(r.Relaxations) == 0 {

@@ -21,8 +21,10 @@ func newElastic(t *state) *elastic {
 	e := &elastic{penalty: initialBalancePenalty}
 	for _, bus := range t.bus {
 		for _, offset := range []int{activeDualOffset, reactiveDualOffset} {
-			e.row = append(e.row, bus+offset, bus+offset)
-			e.sign = append(e.sign, 1, -1)
+			if !t.omit[bus+offset] {
+				e.row = append(e.row, bus+offset, bus+offset)
+				e.sign = append(e.sign, 1, -1)
+			}
 		}
 	}
 	for _, v := range []*[]float64{&e.slack, &e.dual, &e.dslack, &e.ddual, &e.target} {

@@ -2,6 +2,7 @@ package secure
 
 import (
 	"math"
+	"slices"
 
 	"github.com/gpc-engine/gpc/grid/internal/multifrontal"
 	"github.com/gpc-engine/gpc/internal/simd/parallel"
@@ -19,7 +20,7 @@ func (p *interior) factorise() bool {
 		}
 	}
 	p.shift = minShift
-	p.pivoted = len(p.states) == 1 || p.sys.lanesBefore() == nil || p.sys.lanesAfter(1) == nil
+	p.pivoted = len(p.states) == 1 || p.sys.lanesBefore() == nil || p.sys.lanesAfter(p.states[1].part.reference, 1) == nil
 	inLanes := !p.pivoted
 	rho, added, addedRho := 0.0, 0.0, 0.0
 	if p.shifted && p.lastShift/3 > firstShift/100 {
@@ -216,7 +217,12 @@ func (p *interior) group() {
 	p.root.states = p.states[:1]
 	count := 0
 	for remaining := p.states[1:]; len(remaining) > 0; count++ {
-		f := p.sys.lanesAfter(len(remaining))
+		reference := remaining[0].part.reference
+		other := slices.IndexFunc(remaining, func(t *state) bool { return t.part.reference != reference })
+		if other < 0 {
+			other = len(remaining)
+		}
+		f := p.sys.lanesAfter(reference, other)
 		switch {
 		case count == len(p.groups):
 			p.groups = append(p.groups, f.group())
@@ -224,7 +230,7 @@ func (p *interior) group() {
 			p.groups[count].release()
 			p.groups[count] = f.group()
 		}
-		n := min(f.compiled.Width(), len(remaining))
+		n := min(f.compiled.Width(), other)
 		p.groups[count].states, remaining = remaining[:n], remaining[n:]
 	}
 	p.groups = p.groups[:count]

@@ -82,7 +82,7 @@ func withFeatures(t *testing.T, names ...string) *network.Network {
 func TestBaseStateHasTheOptimum(t *testing.T) {
 	for _, names := range [][]string{{}, {"piecewise"}, {"reactive"}, {"references"}, {"with DC lines"}, {"piecewise", "reactive", "references", "with DC lines"}} {
 		n := withFeatures(t, names...)
-		s, err := New(n, Options{Outages: []Outage{{0, -1}}})
+		s, err := New(n, Options{Outages: []Outage{{Branch: 0, Unit: -1}}})
 		if err != nil {
 			t.Fatalf("%v: %v", names, err)
 		}
@@ -145,7 +145,7 @@ func TestFeaturesWithOutages(t *testing.T) {
 			t.Errorf("%v: %v at %.6f $/h from the dispatch before, %.6f from nothing", c.names, next.Status, next.Objective, cold.Objective)
 		}
 	}
-	if _, err := New(withFeatures(t, "with DC lines"), Options{Outages: []Outage{{-1, 6}}}); err == nil || !strings.Contains(err.Error(), "end of a DC line") {
+	if _, err := New(withFeatures(t, "with DC lines"), Options{Outages: []Outage{{Branch: -1, Unit: 6}}}); err == nil || !strings.Contains(err.Error(), "end of a DC line") {
 		t.Errorf("the outage of a DC line's end: %v", err)
 	}
 }

@@ -129,7 +129,8 @@ func removeAt[T any](list []T, index int) []T {
 func (f *outageFlows) solveOutage(o Outage, pg, vm, va []float64, initialise func(c *Check)) (*Check, error) {
 	s := f.sys
 	c := &Check{Outage: o, vm: slices.Clone(vm), va: slices.Clone(va), q: make([]float64, len(vm)), atLimit: make([]int8, len(vm)), reference: -1}
-	reference := s.net.Slack
+	y := s.part(o)
+	reference := y.reference
 	if initialise != nil {
 		initialise(c)
 		if reference = c.reference; reference < 0 {
@@ -141,6 +142,11 @@ func (f *outageFlows) solveOutage(o Outage, pg, vm, va []float64, initialise fun
 	if reference < 0 {
 		c.Reason = "no unit is left that holds a voltage"
 		return c, nil
+	}
+	for b, outside := range y.outside {
+		if outside {
+			c.vm[b], c.va[b] = vm[b], va[b]
+		}
 	}
 	triedBuses := map[int]bool{}
 	for {
@@ -172,7 +178,7 @@ func (s *system) reactiveLimitsAfter(o Outage, i int) (lo, hi float64) {
 	if i < 0 {
 		return 1, -1
 	}
-	return (&state{sys: s, after: true, outage: o}).reactiveLimits(i)
+	return (&state{sys: s, after: true, outage: o, part: s.part(o)}).reactiveLimits(i)
 }
 
 // roomiestBus is the bus with the most reactive room among those neither excluded nor at a limit; −1 for none.
@@ -226,6 +232,8 @@ func (f *outageFlows) solveShared(o Outage, reference int, pg, vm []float64, c *
 			unit = k
 		}
 	}
+	y := s.part(o)
+	solver.Hold(y.outside)
 	sol := solver.NewSolution()
 	copy(sol.Vm, c.vm)
 	for b, a := range c.va { // the reference's angle is the file's
@@ -243,7 +251,7 @@ func (f *outageFlows) solveShared(o Outage, reference int, pg, vm []float64, c *
 		slope := 0.0
 		for k, g := range units {
 			input.Pg[k] = pg[g]
-			if a := s.share[g]; a > 0 {
+			if a := s.share[g]; a > 0 && !y.excludes(n.GenBus[g]) {
 				value, first, _ := clip(pg[g]+a*delta, n.PMin[g], n.PMax[g], 0)
 				input.Pg[k] = value
 				slope += a * first
@@ -404,6 +412,9 @@ func (f *outageFlows) check(o Outage, pg, vm, va []float64, states []*state, ini
 			return c, err
 		}
 		first = cmp.Or(first, c)
+	}
+	if f.sys.part(o).outside != nil { // lanes have one balance
+		return first, nil
 	}
 	lanes, err := f.sys.laneSolver()
 	if err != nil {

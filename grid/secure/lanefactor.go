@@ -15,7 +15,7 @@ import (
 // refines directions. Where either fails, package multifrontal factors again with pivots chosen by size.
 //
 // A pivot pairs variables with multipliers so that it is not singular: (θ, λ_P) and (V, λ_Q) at a bus without units;
-// (V, drop) and (y, λ_Q), then (θ, λ_P), at a bus with units; (Δ, λ_P of the reference) last. In the base state
+// (V, drop) and (y, λ_Q), then (θ, λ_P), at a bus with units; (Δ, λ_P of the part's reference) last. In the base state
 // these are (θ, λ_P), with (V, λ_Q) or (Q, λ_Q), and a unit's power with λ_P of the reference. The remaining
 // set-points form the border. With the right inertia their Schur complement is positive definite; package dense
 // factors it.
@@ -51,9 +51,9 @@ type placed struct {
 type between struct{ entry, place int32 }
 
 // nodesAfter groups the variables of a state after an outage into pivots.
-func (s *system) nodesAfter() (list [][]int, border int) {
+func (s *system) nodesAfter(reference int) (list [][]int, border int) {
 	l := s.after
-	slack := l.bus[s.net.Slack] + activeDualOffset
+	slack := l.bus[reference] + activeDualOffset
 	for b, bus := range l.bus {
 		active := except(slack, bus+activeDualOffset)
 		if i := s.genBusIndex[b]; i >= 0 {
@@ -88,7 +88,7 @@ func (s *system) nodesBefore() (list [][]int, border int) {
 	for _, r := range s.references {
 		balance := -1
 		for g, k := range s.setP {
-			if k >= 0 && !terminals[g] && !paired[g] && (balance < 0 || n.GenBus[g] == r && n.GenBus[balance] != r) {
+			if k >= 0 && !terminals[g] && !paired[g] && s.islands[n.GenBus[g]] == s.islands[r] && (balance < 0 || n.GenBus[g] == r && n.GenBus[balance] != r) {
 				balance = g
 			}
 		}

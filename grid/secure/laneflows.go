@@ -28,11 +28,14 @@ func newLaneFlows(s *system) (*laneFlows, error) {
 // checkOutages checks every outage and starts at the checks of an earlier dispatch. Power flows in lanes settle the
 // outages that break no limit. checkScalar solves each of the others.
 func (s *Solver) checkOutages(ctx context.Context, pd, qd, pg, vm, va []float64, states []*state, earlier earlierChecks) ([]*Check, error) {
+	checks := make([]*Check, len(s.outages))
+	if s.sys.islands[0].outside != nil { // lanes have one balance
+		return checks, s.checkScalar(ctx, pd, qd, pg, vm, va, states, earlier, checks)
+	}
 	solver, err := s.sys.laneSolver()
 	if err != nil {
 		return nil, err
 	}
-	checks := make([]*Check, len(s.outages))
 	width := solver.solver.Lanes()
 	groups := (len(checks) + width - 1) / width
 	threads := max(1, min(s.sys.opt.Threads, groups))
@@ -63,7 +66,7 @@ func (y *laneFlows) check(s *Solver, flows *laneflow.Contingencies, checks []*Ch
 	}
 	flows.Solve(group)
 	for i, c := range group {
-		if c.Solved && c.Margin >= -Tolerance {
+		if c.Solved && c.Margin >= -Tolerance && s.sys.part(s.outages[lo+i]).outside == nil {
 			checks[lo+i] = s.sys.checked(c)
 		}
 	}
@@ -96,7 +99,7 @@ func (k *earlierChecks) initialise(i int, c *laneflow.Contingency, vm, va []floa
 // checked is the Check of an outage that breaks no limit.
 func (s *system) checked(c *laneflow.Contingency) *Check {
 	out := &Check{
-		Outage: Outage{Branch: c.Branch, Unit: c.Unit}, Solved: true, Delta: c.Delta, Margin: c.Margin,
+		Outage: Outage{c.Branch, c.Unit, false}, Solved: true, Delta: c.Delta, Margin: c.Margin,
 		vm: c.Vm, va: c.Va, q: c.Q, atLimit: c.AtLimit, reference: -1,
 	}
 	for _, h := range c.AtLimit {

@@ -75,7 +75,7 @@ func TestTheResidualIsTheSlopeOfTheObjective(t *testing.T) {
 	}
 	r := rand.New(rand.NewPCG(3, 2))
 	for name, w := range map[string]weights{"cost": {cost: 0.5}, "loading": {thermal: 0.3}, "voltage": {voltage: 20}, "all": {0.01, 20, 0.1}} {
-		st := newState(sys, Outage{-1, -1}, false, n.Pd, n.Qd, nil)
+		st := newState(sys, Outage{Branch: -1, Unit: -1}, false, n.Pd, n.Qd, nil)
 		st.scale, st.weight = 0.7, w
 		for i := range st.limits {
 			st.s[i], st.penalty[i] = 1, math.Inf(1)

@@ -23,7 +23,7 @@ func Named(n *network.Network, word string) (list []Outage, ok bool) {
 	}
 	if word != "units" {
 		for k := range n.Branches() {
-			list = append(list, Outage{k, -1})
+			list = append(list, Outage{Branch: k, Unit: -1})
 		}
 	}
 	if word != "branches" {
@@ -32,8 +32,7 @@ func Named(n *network.Network, word string) (list []Outage, ok bool) {
 	return list, true
 }
 
-// Survivable splits a list into outages that keep the network connected, and branches whose outage cuts off a part
-// of it. No dispatch survives the latter.
+// Survivable separates a list into outages that split no island, and branches whose outage does.
 func Survivable(n *network.Network, list []Outage) (survivable, cut []Outage) {
 	bridges := n.Bridges()
 	for _, o := range list {
@@ -47,7 +46,7 @@ func Survivable(n *network.Network, list []Outage) (survivable, cut []Outage) {
 }
 
 // ReadOutages reads lines such as "branch 7" and "unit 2". They count rows of the case's tables from 1; # starts a
-// comment. Errors name the source by name. The list includes outages that cut off a part of the network.
+// comment. Errors name the source by name. The list includes branches that cut off a part of the network.
 func ReadOutages(n *network.Network, name string, r io.Reader) (list []Outage, err error) {
 	listed := map[Outage]bool{}
 	err = EachLine(name, r, func(line string) error {
@@ -71,13 +70,13 @@ func ParseOutage(n *network.Network, line string) (Outage, error) {
 	switch {
 	case len(words) == 2 && words[0] == "branch":
 		k, err := inService("branch", words[1], n.BranchRow)
-		return Outage{k, -1}, err
+		return Outage{Branch: k, Unit: -1}, err
 	case len(words) == 2 && words[0] == "unit":
 		g, err := inService("unit", words[1], n.GenRow)
 		if err == nil && n.Terminals()[g] {
 			err = fmt.Errorf("unit %s is the end of a DC line", words[1])
 		}
-		return Outage{-1, g}, err
+		return Outage{Branch: -1, Unit: g}, err
 	}
 	return Outage{}, fmt.Errorf("%.60q: want branch ROW or unit ROW", line)
 }

@@ -23,9 +23,9 @@ func TestSurvivableOutagesLeaveOnePiece(t *testing.T) {
 	n := networktest.Load(t, "case9")
 	var all []Outage
 	for k := range n.Branches() {
-		all = append(all, Outage{k, -1})
+		all = append(all, Outage{Branch: k, Unit: -1})
 	}
-	all = append(all, Outage{-1, 2}, Outage{-1, 0})
+	all = append(all, Outage{Branch: -1, Unit: 2}, Outage{Branch: -1, Unit: 0})
 	survivable, cut := Survivable(n, all)
 	bridges := n.Bridges()
 	for _, o := range cut {

@@ -11,13 +11,18 @@ import (
 )
 
 // Outage is a branch or unit that goes out of service, by index; the other index is −1.
-type Outage struct{ Branch, Unit int }
+type Outage struct {
+	Branch, Unit int
+	// Remote says of a branch that splits its island that the part without the island's first reference is meant. Each
+	// part has its own balance.
+	Remote bool
+}
 
-// Branches returns the outages of all branches that keep the network connected.
+// Branches returns the outages of all branches that split no island.
 func Branches(n *network.Network) (list []Outage) {
 	for k, bridge := range n.Bridges() {
 		if !bridge {
-			list = append(list, Outage{k, -1})
+			list = append(list, Outage{Branch: k, Unit: -1})
 		}
 	}
 	return list
@@ -27,7 +32,7 @@ func Branches(n *network.Network) (list []Outage) {
 func Units(n *network.Network) (list []Outage) {
 	for g, terminal := range n.Terminals() {
 		if !terminal {
-			list = append(list, Outage{-1, g})
+			list = append(list, Outage{Branch: -1, Unit: g})
 		}
 	}
 	return list
@@ -36,21 +41,25 @@ func Units(n *network.Network) (list []Outage) {
 // name names an outage by the rows of the file's tables.
 func (o Outage) name(n *network.Network) string {
 	if o.Branch >= 0 {
-		return fmt.Sprintf("branch %d from bus %d to bus %d", n.BranchRow[o.Branch]+1, n.BusID[n.From[o.Branch]], n.BusID[n.To[o.Branch]])
+		name := fmt.Sprintf("branch %d from bus %d to bus %d", n.BranchRow[o.Branch]+1, n.BusID[n.From[o.Branch]], n.BusID[n.To[o.Branch]])
+		if o.Remote {
+			name += ", in the part that it cuts off"
+		}
+		return name
 	}
 	return fmt.Sprintf("unit %d at bus %d", n.GenRow[o.Unit]+1, n.BusID[n.GenBus[o.Unit]])
 }
 
 // Options set the outages that a dispatch has to survive, and the limits after one.
 type Options struct {
-	// Outages; nil is every branch that leaves no island, and every unit.
+	// Outages; nil is every branch that splits no island, and every unit.
 	Outages []Outage
 	// Emergency is the factor on every rating after an outage, 1 or more; 0 is DefaultEmergency.
 	Emergency float64
 	// Band widens the voltage limits after an outage, pu; DefaultBand in DefaultOptions, and 0 is none.
 	Band float64
-	// Participation are the shares of units in missing power after an outage, one a unit, not negative; nil is in
-	// proportion to PMax − PMin.
+	// Participation are the shares of units in power that an outage takes from their island, one a unit, not negative;
+	// nil is in proportion to PMax − PMin.
 	Participation []float64
 	// Rounds is the most rounds of constraint generation; 0 is 100. MaxIterations is the most interior-point
 	// iterations of each; 0 is 200.
@@ -104,13 +113,11 @@ func (o Options) check(n *network.Network) error {
 	if err := o.Validate(); err != nil {
 		return err
 	}
-	bridges, terminals := n.Bridges(), n.Terminals()
+	terminals := n.Terminals()
 	for i, x := range o.Outages {
 		switch {
 		case x.Branch >= 0 && x.Unit >= 0 || x.Branch < 0 && x.Unit < 0 || x.Branch >= n.Branches() || x.Unit >= n.Gens():
 			return fmt.Errorf("secure: outage %d has branch %d and unit %d: want one of them −1, the other an index into the network's %d branches or %d units", i, x.Branch, x.Unit, n.Branches(), n.Gens())
-		case x.Branch >= 0 && bridges[x.Branch]:
-			return fmt.Errorf("secure: the outage of %s cuts off a part of the network, which no dispatch survives: leave it out", x.name(n))
 		case x.Unit >= 0 && terminals[x.Unit]:
 			return fmt.Errorf("secure: %s is the end of a DC line, which is no outage: leave it out", x.name(n))
 		}
@@ -118,13 +125,13 @@ func (o Options) check(n *network.Network) error {
 	return nil
 }
 
-// shares returns the participation factors, which sum to one.
+// shares returns the participation factors, which sum to one in each island.
 func (o Options) shares(n *network.Network, free []bool) ([]float64, error) {
 	out := make([]float64, n.Gens())
 	if o.Participation != nil && len(o.Participation) != len(out) {
 		return nil, fmt.Errorf("secure: %d participation factors for %d units", len(o.Participation), len(out))
 	}
-	sum, participants, terminals := 0.0, 0, n.Terminals()
+	sum, participants, terminals, island := map[int]float64{}, 0, n.Terminals(), n.Islands()
 	for g := range out {
 		if o.Participation != nil {
 			if out[g] = o.Participation[g]; !(out[g] >= 0) || math.IsInf(out[g], 1) {
@@ -139,13 +146,15 @@ func (o Options) shares(n *network.Network, free []bool) ([]float64, error) {
 		if out[g] > 0 {
 			participants++
 		}
-		sum += out[g]
+		sum[island[n.GenBus[g]]] += out[g]
 	}
 	if participants == 0 {
 		return nil, fmt.Errorf("secure: network %s: no unit replaces the power that an outage takes: give a factor above 0 to a unit whose power can change", n.Name)
 	}
-	for g := range out {
-		out[g] /= sum
+	for g, b := range n.GenBus {
+		if out[g] > 0 {
+			out[g] /= sum[island[b]]
+		}
 	}
 	return out, nil
 }

@@ -33,16 +33,20 @@ func (p *interior) relaxations() (list []Relaxation) {
 
 // relaxedBalances lists the balances with elastic slack.
 func (t *state) relaxedBalances() (list []Relaxation) {
-	for b := range t.bus {
-		for component, kind := range []Kind{ActiveBalance, ReactiveBalance} {
-			i := 4*b + 2*component
-			if imbalance := t.elastic.slack[i] - t.elastic.slack[i+1]; math.Abs(imbalance) > Tolerance {
-				list = append(list, Relaxation{t.outage, Violation{kind, b, imbalance, math.Abs(imbalance), math.Abs(imbalance)}})
+	for i, row := range t.elastic.row {
+		if imbalance := t.elastic.slack[i] - t.elastic.slack[i|1]; i%2 == 0 && math.Abs(imbalance) > Tolerance {
+			b, kind := t.busOf(row-activeDualOffset), ActiveBalance
+			if b < 0 {
+				b, kind = t.busOf(row-reactiveDualOffset), ReactiveBalance
 			}
+			list = append(list, Relaxation{t.outage, Violation{kind, b, imbalance, math.Abs(imbalance), math.Abs(imbalance)}})
 		}
 	}
 	return list
 }
+
+// busOf is the bus whose variables begin at first, −1 for none.
+func (l *layout) busOf(first int) int { return slices.Index(l.bus, first) }
 
 // violation is the elastic slack of limit i as a violation.
 func (t *state) violation(i int) Violation {
@@ -77,7 +81,7 @@ func (t *state) violation(i int) Violation {
 		return v
 	}
 	v := Violation{Kind: pick(LowVoltage, HighVoltage), Value: t.x[l.element], Excess: t.h[i], Severity: voltageSeverity * t.h[i]}
-	v.Element = slices.IndexFunc(t.bus, func(first int) bool { return first+magnitudeOffset == l.element })
+	v.Element = t.busOf(l.element - magnitudeOffset)
 	return v
 }
 
@@ -87,9 +91,9 @@ func (v Violation) describe(n *network.Network) string {
 	case LowVoltage, HighVoltage:
 		return fmt.Sprintf("the voltage limit of bus %d by %.4g pu", n.BusID[v.Element], v.Excess)
 	case FromRating, ToRating:
-		return fmt.Sprintf("the rating of %s by %.4g MVA", Outage{v.Element, -1}.name(n), v.Excess*n.BaseMVA)
+		return fmt.Sprintf("the rating of %s by %.4g MVA", Outage{Branch: v.Element, Unit: -1}.name(n), v.Excess*n.BaseMVA)
 	case LowActive, HighActive:
-		return fmt.Sprintf("the limit of active power of %s by %.4g MW", Outage{-1, v.Element}.name(n), v.Excess*n.BaseMVA)
+		return fmt.Sprintf("the limit of active power of %s by %.4g MW", Outage{Branch: -1, Unit: v.Element}.name(n), v.Excess*n.BaseMVA)
 	case LowReactive, HighReactive:
 		return fmt.Sprintf("the reactive limit of the units at bus %d by %.4g MVAr", n.BusID[v.Element], v.Excess*n.BaseMVA)
 	case SetPoint:

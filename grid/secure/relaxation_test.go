@@ -19,7 +19,7 @@ func TestWhatGivesIsSaidByKind(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := Outage{2, -1}
+	out := Outage{Branch: 2, Unit: -1}
 	st := newState(sys, out, true, n.Pd, n.Qd, nil)
 	modes := st.modes()
 	clear(modes.active)
@@ -28,7 +28,7 @@ func TestWhatGivesIsSaidByKind(t *testing.T) {
 	st.setSwitching(modes)
 	st.elastic = newElastic(st)
 	clear(st.elasticSlack)
-	p := &interior{sys: sys, states: []*state{newState(sys, Outage{-1, -1}, false, n.Pd, n.Qd, nil), st}}
+	p := &interior{sys: sys, states: []*state{newState(sys, Outage{Branch: -1, Unit: -1}, false, n.Pd, n.Qd, nil), st}}
 	gives := func(kind limitKind, element int, sign, h float64) {
 		i := slices.IndexFunc(st.limits, func(l limit) bool { return l.kind == kind && l.element == element && l.sign == sign })
 		if i < 0 {

@@ -248,8 +248,8 @@ func TestRefusals(t *testing.T) {
 		}
 	}
 	for want, opt := range map[string]Options{
-		"cuts off a part of the network": {Outages: []Outage{{bridge, -1}}},
-		"want one of":                    {Outages: []Outage{{-1, 99}}},
+		"cuts off a part of the network": {Outages: []Outage{{Branch: bridge, Unit: -1}}, Participation: []float64{1, 1, 1, 1, 0}},
+		"want one of":                    {Outages: []Outage{{Branch: -1, Unit: 99}}},
 		"participation factors":          {Participation: []float64{1}},
 		"not negative":                   {Participation: []float64{-1, 0, 0, 0, 0}},
 		"no unit replaces the power":     {Participation: make([]float64, n.Gens())},
@@ -269,7 +269,7 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("a load of constant power factor: want an error with %q, got %v", want, err)
 		}
 	}
-	other, r := solve(t, n, Options{Outages: []Outage{{0, -1}}, Band: 0.1}, 0.5, nil)
+	other, r := solve(t, n, Options{Outages: []Outage{{Branch: 0, Unit: -1}}, Band: 0.1}, 0.5, nil)
 	if _, err := other.Solve(context.Background(), Problem{Start: r}); len(r.states) == 0 && err == nil {
 		t.Error("a start without states is taken")
 	}

@@ -8,7 +8,7 @@ import (
 // A round adds the worst outage for every limit, those without a power flow, and second ones where there is room.
 func TestOutagesOfARound(t *testing.T) {
 	check := func(branch, at int) *Check {
-		c := &Check{Outage: Outage{branch, -1}, Solved: at >= 0}
+		c := &Check{Outage: Outage{Branch: branch, Unit: -1}, Solved: at >= 0}
 		if c.Solved {
 			c.Violations = []Violation{{Kind: HighVoltage, Element: at}}
 		}

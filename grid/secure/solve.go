@@ -64,10 +64,17 @@ func New(n *network.Network, opt Options) (*Solver, error) {
 	if err := opt.check(n); err != nil {
 		return nil, err
 	}
-	s := &Solver{net: n, outages: opt.Outages}
-	if s.outages == nil {
-		s.outages = append(Branches(n), Units(n)...)
+	if opt.Outages == nil {
+		opt.Outages = append(Branches(n), Units(n)...)
 	}
+	s := &Solver{net: n}
+	bridges := n.Bridges()
+	for _, o := range opt.Outages {
+		if s.outages = append(s.outages, o); o.Branch >= 0 && bridges[o.Branch] {
+			s.outages = append(s.outages, Outage{o.Branch, -1, true})
+		}
+	}
+	opt.Outages = s.outages
 	if s.sys, err = newSystem(n, opt.withDefaults()); err != nil {
 		return nil, err
 	}
@@ -75,10 +82,10 @@ func New(n *network.Network, opt Options) (*Solver, error) {
 	return s, err
 }
 
-// Outages are those that a dispatch has to survive.
+// Outages are those that a dispatch has to survive. A branch that splits an island is there for each of the parts.
 func (s *Solver) Outages() []Outage { return s.outages }
 
-// Shares are the participation factors, which sum to one, by unit.
+// Shares are the participation factors by unit, which sum to one in each island.
 func (s *Solver) Shares() []float64 { return s.sys.share }
 
 // Check solves the power flow of every outage at a dispatch, from the voltages before: loads by bus and powers by
@@ -207,28 +214,40 @@ func (s *Solver) unsolved(ctx context.Context, p *interior, r *Result, status St
 	return r, ctx.Err()
 }
 
-// capacityShortfall names the unit whose outage leaves less power than load; "" for none.
-func (s *Solver) capacityShortfall(pd []float64) string {
-	n := s.net
-	load, power := 0.0, 0.0
-	for _, p := range pd {
-		load += p
-	}
-	for g, terminal := range n.Terminals() {
-		if !terminal {
-			power += n.PMax[g]
-		}
-	}
-	worst, missing := Outage{-1, -1}, 0.0
+// capacityShortfall names the outage that leaves less power than load to a part of the network; "" for none.
+func (s *Solver) capacityShortfall(pd []float64) (reason string) {
+	n, missing, terminals := s.net, 0.0, s.net.Terminals()
+	totals := map[*part][2]float64{} // load and power
 	for _, o := range s.outages {
-		if o.Unit >= 0 && load-(power-n.PMax[o.Unit]) > missing {
-			worst, missing = o, load-(power-n.PMax[o.Unit])
+		y := s.sys.part(o)
+		total, ok := totals[y]
+		if !ok {
+			for b, p := range pd {
+				if !y.excludes(b) {
+					total[0] += p
+				}
+			}
+			for g, p := range n.PMax {
+				switch {
+				case y.excludes(n.GenBus[g]):
+				case !terminals[g]:
+					total[1] += p
+				case y.outside != nil: // a DC line may come from another part
+					total[1] += max(0, p)
+				}
+			}
+			totals[y] = total
+		}
+		power := total[1]
+		if o.Unit >= 0 {
+			power -= n.PMax[o.Unit]
+		}
+		if total[0]-power > missing {
+			missing = total[0] - power
+			reason = fmt.Sprintf("no dispatch survives the outage of %s: the other units give %.4g MW at most, the load is %.4g MW", o.name(n), power*n.BaseMVA, total[0]*n.BaseMVA)
 		}
 	}
-	if worst.Unit < 0 {
-		return ""
-	}
-	return fmt.Sprintf("no dispatch survives the outage of %s: the other units give %.4g MW at most, the load is %.4g MW", worst.name(n), (power-n.PMax[worst.Unit])*n.BaseMVA, load*n.BaseMVA)
+	return reason
 }
 
 // resume takes the states of an earlier result at other loads, without outages that have long been idle.
@@ -264,7 +283,7 @@ const (
 
 // baseState is the base state at the plain optimum.
 func (s *Solver) baseState(pr Problem, pd, qd []float64, plain *acopf.Result) *state {
-	t := newState(s.sys, Outage{-1, -1}, false, pd, qd, nil)
+	t := newState(s.sys, Outage{Branch: -1, Unit: -1}, false, pd, qd, nil)
 	t.applyProblem(pr)
 	for b, first := range t.bus {
 		t.x[first+angleOffset], t.x[first+magnitudeOffset] = plain.Va[b], plain.Vm[b]
@@ -352,7 +371,7 @@ func (s *system) initialise(t, base *state, c *Check) {
 		source := base.bus[b]
 		t.x[first+angleOffset], t.x[first+magnitudeOffset] = base.x[source+angleOffset], base.x[source+magnitudeOffset]
 		if c.Solved {
-			reference := c.va[s.net.Slack] - base.x[base.bus[s.net.Slack]+angleOffset]
+			reference := c.va[t.part.reference] - base.x[base.bus[t.part.reference]+angleOffset]
 			t.x[first+angleOffset], t.x[first+magnitudeOffset] = c.va[b]-reference, c.vm[b]
 		}
 	}

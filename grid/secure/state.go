@@ -40,6 +40,7 @@ type state struct {
 	sys       *system
 	outage    Outage
 	after     bool
+	part      *part      // after an outage: what it leaves to one balance
 	switching *switching // nil: smoothed
 	pd, qd    []float64
 	scale     float64 // of the objective
@@ -77,12 +78,17 @@ type state struct {
 func newState(s *system, outage Outage, after bool, pd, qd []float64, c *switching) *state {
 	t := &state{switching: c, sys: s, outage: outage, after: after, pd: pd, qd: qd, layout: s.base, scale: 1}
 	if after {
-		t.layout = s.after
+		t.layout, t.part = s.after, s.part(outage)
 	}
 	n := t.variables
 	t.omit = make([]bool, n)
 	if after {
-		t.omit[t.bus[s.net.Slack]+angleOffset] = true
+		t.omit[t.bus[t.part.reference]+angleOffset] = true
+		for b, first := range t.bus {
+			for k := range 4 {
+				t.omit[first+k] = t.omit[first+k] || t.part.excludes(b)
+			}
+		}
 		for i := range s.genBuses {
 			if lo, hi := t.reactiveLimits(i); lo > hi { // all its units are out
 				t.omit[t.reactive[i]], t.omit[t.drop[i]] = true, true
@@ -120,9 +126,12 @@ func newState(s *system, outage Outage, after bool, pd, qd []float64, c *switchi
 	return t
 }
 
-// reactiveLimits are the sums over the units in service at a bus; lo is above hi without any.
+// reactiveLimits are the sums over the units in service at a bus; lo is above hi without any, and outside the state's part.
 func (t *state) reactiveLimits(i int) (lo, hi float64) {
 	s := t.sys
+	if t.part.excludes(s.genBuses[i]) {
+		return 1, -1
+	}
 	if !t.after || t.outage.Unit < 0 || s.net.GenBus[t.outage.Unit] != s.genBuses[i] {
 		return s.qlo[i], s.qhi[i]
 	}
@@ -154,6 +163,9 @@ func (t *state) setLimits() {
 		band, factor, weight = s.opt.Band, s.opt.Emergency, voltageSeverity
 	}
 	for b := range n.BusID {
+		if t.part.excludes(b) {
+			continue
+		}
 		lo, hi := n.VMin[b]-band, n.VMax[b]+band
 		if hi-lo <= fixedWidth {
 			lo, hi = lo-fixedWidth/2, hi+fixedWidth/2
@@ -165,7 +177,7 @@ func (t *state) setLimits() {
 		t.flowRow[0][k], t.flowRow[1][k] = -1, -1
 	}
 	for _, k := range s.rated {
-		if t.after && k == t.outage.Branch {
+		if t.after && (k == t.outage.Branch || t.part.excludes(n.From[k])) {
 			continue
 		}
 		rate := factor * n.Rate[k]
@@ -181,7 +193,7 @@ func (t *state) setLimits() {
 	if t.after {
 		maxDelta := 0.0
 		for g, a := range s.share {
-			if a > 0 && g != t.outage.Unit {
+			if t.shares(g) {
 				maxDelta = max(maxDelta, (n.PMax[g]-n.PMin[g])/a)
 			}
 		}
@@ -215,6 +227,11 @@ func (t *state) setLimits() {
 			t.limits = append(t.limits, limit{kind: segmentLimit, element: k, sign: slope, bound: intercepts[i]})
 		}
 	}
+}
+
+// shares says whether a unit shares the missing power after the outage.
+func (t *state) shares(g int) bool {
+	return t.sys.setP[g] >= 0 && t.sys.share[g] > 0 && g != t.outage.Unit && !t.part.excludes(t.sys.net.GenBus[g])
 }
 
 // soft says whether a limit has an elastic slack.
@@ -396,7 +413,7 @@ func (t *state) evaluateAfter(smoothing float64) {
 	for i, b := range s.genBuses {
 		bus := t.bus[b]
 		for _, g := range s.units[i] {
-			if g == t.outage.Unit {
+			if g == t.outage.Unit || t.part.excludes(b) {
 				continue
 			}
 			k := s.setP[g]

@@ -16,13 +16,13 @@ func TestMatrixIsTheDerivativeOfTheResidual(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := rand.New(rand.NewPCG(1, 2))
-		weighed := newState(sys, Outage{-1, -1}, false, n.Pd, n.Qd, nil)
+		weighed := newState(sys, Outage{Branch: -1, Unit: -1}, false, n.Pd, n.Qd, nil)
 		weighed.scale, weighed.weight = 0.5, weights{thermal: 1e-3, voltage: 20, cost: 0.1}
 		for _, st := range []*state{
-			newState(sys, Outage{-1, -1}, false, n.Pd, n.Qd, nil),
+			newState(sys, Outage{Branch: -1, Unit: -1}, false, n.Pd, n.Qd, nil),
 			weighed,
-			newState(sys, Outage{2, -1}, true, n.Pd, n.Qd, nil),
-			newState(sys, Outage{-1, 1}, true, n.Pd, n.Qd, nil),
+			newState(sys, Outage{Branch: 2, Unit: -1}, true, n.Pd, n.Qd, nil),
+			newState(sys, Outage{Branch: -1, Unit: 1}, true, n.Pd, n.Qd, nil),
 		} {
 			for v := range st.x {
 				st.x[v] = 0.3 * r.NormFloat64()

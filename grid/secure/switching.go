@@ -34,7 +34,7 @@ func (t *state) addSwitchLimits() {
 			mode(limit{kind: variableLimit, element: t.reactive[i], weight: 1}, c.reactive[i], lo, hi)
 		}
 		for _, g := range s.units[i] {
-			if s.setP[g] >= 0 && s.share[g] > 0 && g != t.outage.Unit {
+			if t.shares(g) {
 				mode(limit{kind: shareLimit, element: g, weight: 1}, c.active[g], n.PMin[g], n.PMax[g])
 			}
 		}
@@ -84,7 +84,7 @@ func (t *state) modes() *switching {
 		}
 	}
 	for g, k := range s.setP {
-		if k >= 0 && s.share[g] > 0 && g != t.outage.Unit {
+		if t.shares(g) {
 			c.active[g] = modeOf(t.x[t.setPoints[k]]+s.share[g]*t.x[t.delta], n.PMin[g], n.PMax[g])
 		}
 	}

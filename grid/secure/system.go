@@ -3,6 +3,7 @@ package secure
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"sync"
@@ -37,6 +38,8 @@ type system struct {
 	units       [][]int // by index in genBuses
 	free        []bool  // by unit: its active power may be chosen
 	share       []float64
+	islands     []*part          // by bus
+	splits      map[Outage]*part // of branches that split an island
 
 	setV     []int // by index in genBuses: the set-point of its voltage
 	setP     []int // by unit: the set-point of its power, −1 where that is fixed or follows from another
@@ -51,7 +54,7 @@ type system struct {
 	// Created at first use: for the base state, and for states after outages.
 	laneSolver  func() (*laneFlows, error) // power flows after outages
 	lanesBefore func() *laneFactor
-	lanesAfter  func(states int) *laneFactor // for that many states; nil: none
+	lanesAfter  func(reference, states int) *laneFactor // for that many states of parts with this reference; nil: none
 }
 
 // reactiveGroup are units at one bus with one reactive power before an outage: all of them, but those with a cost of their own.
@@ -165,6 +168,9 @@ func newSystem(n *network.Network, opt Options) (*system, error) {
 	if s.share, err = opt.shares(n, s.free); err != nil {
 		return nil, err
 	}
+	if err := s.addParts(n); err != nil {
+		return nil, err
+	}
 	s.base, s.after = s.layoutBase(), s.layoutOutage()
 	s.matchBorder()
 	level, err := isa.Choose()
@@ -177,18 +183,89 @@ func newSystem(n *network.Network, opt Options) (*system, error) {
 		list, border := s.nodesBefore()
 		return newLaneFactor(s.base, list, border, narrowLevel, slices.Min(lanes.Widths(narrowLevel))) // one state in the narrowest vectors
 	})
-	wide := sync.OnceValue(func() *laneFactor {
-		list, border := s.nodesAfter()
-		return newLaneFactor(s.after, list, border, level, slices.Max(lanes.Widths(level)))
-	})
-	single := sync.OnceValue(func() *laneFactor { return wide().forLanes(narrowLevel, slices.Min(lanes.Widths(narrowLevel))) })
-	s.lanesAfter = func(states int) *laneFactor {
-		if f := wide(); f == nil || states > maxScalarStates {
+	type factors struct{ wide, single func() *laneFactor }
+	lanesAfter := map[int]factors{}
+	for _, y := range slices.Concat(s.islands, slices.Collect(maps.Values(s.splits))) {
+		wide := sync.OnceValue(func() *laneFactor {
+			list, border := s.nodesAfter(y.reference)
+			return newLaneFactor(s.after, list, border, level, slices.Max(lanes.Widths(level)))
+		})
+		lanesAfter[y.reference] = factors{wide, sync.OnceValue(func() *laneFactor { return wide().forLanes(narrowLevel, slices.Min(lanes.Widths(narrowLevel))) })}
+	}
+	s.lanesAfter = func(reference, states int) *laneFactor {
+		if f := lanesAfter[reference].wide(); f == nil || states > maxScalarStates {
 			return f
 		}
-		return single()
+		return lanesAfter[reference].single()
 	}
 	return s, nil
+}
+
+// part is the buses of one balance after an outage.
+type part struct {
+	outside   []bool // by bus; nil for none
+	reference int    // a bus with units
+}
+
+// excludes says whether a bus is outside; nothing is outside of nil.
+func (y *part) excludes(bus int) bool { return y != nil && y.outside != nil && y.outside[bus] }
+
+// part is what an outage leaves to one balance.
+func (s *system) part(o Outage) *part {
+	switch y := s.splits[o]; {
+	case y != nil:
+		return y
+	case o.Branch >= 0:
+		return s.islands[s.net.From[o.Branch]]
+	case o.Unit >= 0:
+		return s.islands[s.net.GenBus[o.Unit]]
+	}
+	return s.islands[s.net.Slack]
+}
+
+// addParts finds the parts that outages leave. Each needs a unit that shares what is missing.
+func (s *system) addParts(n *network.Network) error {
+	newPart := func(reference int, outside func(bus int) bool) *part {
+		y := &part{make([]bool, n.Buses()), reference}
+		for b := range y.outside {
+			y.outside[b] = outside(b)
+		}
+		if !slices.Contains(y.outside, true) {
+			y.outside = nil
+		}
+		return y
+	}
+	island, sides := n.Islands(), n.BridgeSides()
+	s.islands, s.splits = make([]*part, n.Buses()), map[Outage]*part{}
+	for _, r := range s.references {
+		if s.islands[r] == nil {
+			y := newPart(r, func(b int) bool { return island[b] != island[r] })
+			for b, i := range island {
+				if i == island[r] {
+					s.islands[b] = y
+				}
+			}
+		}
+	}
+	for _, o := range s.opt.Outages {
+		y := s.part(o)
+		if o.Branch >= 0 && sides[o.Branch] != nil {
+			whole, side := y, sides[o.Branch]
+			y = newPart(y.reference, func(b int) bool { return whole.excludes(b) || slices.Contains(side, b) != o.Remote })
+			s.splits[o] = y
+		}
+		unit := 0
+		for unit < n.Gens() && (s.share[unit] == 0 || y.excludes(n.GenBus[unit])) {
+			unit++
+		}
+		if unit == n.Gens() {
+			return fmt.Errorf("secure: the outage of %s cuts off a part of the network, or is in one, without a unit that shares the missing power, which no dispatch survives: leave it out", Outage{o.Branch, o.Unit, false}.name(n))
+		}
+		if y.excludes(y.reference) {
+			y.reference = n.GenBus[unit]
+		}
+	}
+	return nil
 }
 
 // addGroups divides the units at a bus by their costs of reactive power.
@@ -442,12 +519,6 @@ func checkSupported(n *network.Network) error {
 	for g := range n.GenBus {
 		if n.PMin[g] > n.PMax[g] || n.QMin[g] > n.QMax[g] {
 			return fmt.Errorf("%s: a lower limit lies above its upper one", name(g))
-		}
-	}
-	island := n.Islands()
-	for b, i := range island {
-		if i != island[n.Slack] {
-			return fmt.Errorf("network %s: bus %d is in another island than bus %d; a secure optimal power flow takes one island: solve each as a case of its own", n.Name, n.BusID[b], n.BusID[n.Slack])
 		}
 	}
 	return nil

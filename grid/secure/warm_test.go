@@ -73,14 +73,14 @@ func TestMultiplierAcrossACorner(t *testing.T) {
 	rng := rand.New(rand.NewPCG(39, 3))
 	kinds := map[limitKind]int{}
 	for _, side := range []int8{-1, 0, 1} {
-		c := newState(s.sys, Outage{0, -1}, true, n.Pd, n.Qd, nil).modes()
+		c := newState(s.sys, Outage{Branch: 0, Unit: -1}, true, n.Pd, n.Qd, nil).modes()
 		for g := range c.active {
 			c.active[g] = side
 		}
 		for i := range c.reactive {
 			c.reactive[i] = side
 		}
-		at := newState(s.sys, Outage{0, -1}, true, n.Pd, n.Qd, c)
+		at := newState(s.sys, Outage{Branch: 0, Unit: -1}, true, n.Pd, n.Qd, c)
 		for i := len(at.limits) - at.switchLimits; i < len(at.limits); i++ {
 			l := at.limits[i]
 			for v := range at.x {
@@ -122,7 +122,7 @@ func TestMultiplierAcrossACorner(t *testing.T) {
 // powerFlowBefore is the power flow of a dispatch before any outage, and its powers with their shares of the balance.
 func powerFlowBefore(f *outageFlows, pg, vm []float64) (*Check, []float64, error) {
 	n := f.sys.net
-	check, err := f.solveOutage(Outage{-1, -1}, pg, vm, make([]float64, n.Buses()), nil)
+	check, err := f.solveOutage(Outage{Branch: -1, Unit: -1}, pg, vm, make([]float64, n.Buses()), nil)
 	if err != nil || !check.Solved {
 		return check, nil, err
 	}

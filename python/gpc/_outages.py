@@ -386,7 +386,7 @@ class SecureOptima:
     gives: Records
     """What would have to give where there is no secure dispatch; limits there are also set-point and balance."""
     left_out: Records
-    """Branches that cut off a part of the network, which no dispatch survives, of dtype OUTAGE."""
+    """Branches of a word that cut off a part of the network, of dtype OUTAGE."""
     outages: int
     """How many a dispatch has to survive."""
     seconds: float

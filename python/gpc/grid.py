@@ -449,8 +449,8 @@ def secure(
 
     source is a Network, or what network() takes. loads is None for the case's own, or [n, buses] as
     in opf(): a series, in which each solve begins at the last secure dispatch. outages is as in
-    outages(); branches that cut off a part of the network are left out (left_out), and refused in a
-    file or list. participation says how units share missing power: by "range" (PMAX − PMIN), "pmax",
+    outages(); branches that cut off a part of the network are left out (left_out), and need units
+    in both parts in a file or list. participation says how units share missing power: by "range" (PMAX − PMIN), "pmax",
     "equal", or factors [units]. max_iterations is of the interior point in each round, 0 for 200.
     progress(done, total) is called about ten times a second, with loads. Ctrl-C ends the call.
     """

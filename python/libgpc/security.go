@@ -310,7 +310,7 @@ func gpc_network_secure(h C.uintptr_t, opt *C.char, count C.int64_t, pd unsafe.P
 		var cut []secure.Outage
 		if word {
 			if list, cut = secure.Survivable(n, list); len(list) == 0 {
-				return wrongf("outages %s: every branch of network %s cuts off a part of it, which no dispatch survives: no outage is left", o.Outages, n.Name)
+				return wrongf("outages %s: every branch of network %s cuts off a part of it: no outage is left", o.Outages, n.Name)
 			}
 		}
 		all.Outages = list

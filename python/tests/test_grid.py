@@ -25,6 +25,18 @@ def balance(n, r, s, k):
     return np.abs(left).max()
 
 
+def test_islands_are_secure_as_each_is_alone():
+    one = grid.network("case_ieee30")
+    bus, branch, gen = (np.vstack([t, t]) for t in (one.bus_table, one.branch_table, one.gen_table))
+    bus[len(one.bus):, 0] += 100
+    branch[len(one.branch_table):, :2] += 100
+    gen[len(one.gen_table):, 0] += 100
+    bus[:, 2:4] *= 0.9
+    two = grid.secure({**tables(one), "bus": bus, "branch": branch, "gen": gen, "gencost": np.vstack([tables(one)["gencost"]] * 2)})
+    alone = grid.secure(one, (0.9 * one.pd, 0.9 * one.bus_table[:, 3]))
+    assert two.secure.all() and two.objective[0] == pytest.approx(2 * alone.objective[0], rel=1e-7)
+
+
 def test_the_optimum_of_a_case():
     n = grid.network("case30")
     r = grid.opf(n)
@@ -395,7 +407,7 @@ def test_what_outages_refuse(tmp_path):
         (lambda: grid.pf(n, dispatch=[1, 2]), "dispatch is a list"),
         (lambda: grid.pf(n, dispatch=(three.pg[0], nan)), r"dispatch, voltages\[0\] is nan"),
         (lambda: grid.pf(n, dispatch=(three.pg[0], three.vm[0][:3])), r"dispatch, voltages has shape \(3,\), want \(14,\)"),
-        (lambda: grid.secure(n, outages=["branch 14"]), "branch 14 from bus 7 to bus 8 cuts off a part of the network"),
+        (lambda: grid.secure(n, outages=["branch 14"], participation=[1, 1, 1, 1, 0]), "branch 14 from bus 7 to bus 8 cuts off a part of the network"),
         (lambda: grid.secure(n, participation="none"), 'participation "none": want range, pmax, equal, in power flows headroom, or an array of 5 factors'),
         (lambda: grid.secure(n, participation=np.full(5, -1.0)), "participation factor -1"),
         (lambda: grid.secure(n, emergency=0), "emergency is 0"),

@@ -293,6 +293,20 @@ def test_a_network_refuses_what_runpp_refuses(net, what):
         grid.network(net())
 
 
+def test_external_grids_share_the_balance():
+    theirs = pp.create_empty_network()
+    ends = [pp.create_bus(theirs, 110.0) for _ in range(3)]
+    for bus, weight in ((0, 3), (2, 1)):
+        pp.create_ext_grid(theirs, ends[bus], slack_weight=weight)
+    pp.create_load(theirs, ends[1], 100, 20)
+    for bus in (0, 1):
+        pp.create_line(theirs, ends[bus], ends[bus + 1], 10, "184-AL1/30-ST1A 110.0")
+    ours = copy.deepcopy(theirs)
+    pp.runpp(theirs, numba=False, distributed_slack=True)
+    gp.runpp(ours, distributed_slack=True)
+    assert_same(ours, theirs, 1e-6)
+
+
 def test_flexible_loads():
     theirs, ours = elements(with_flexible_load)(), elements(with_flexible_load)()
     pp.runopp(theirs, numba=False)
