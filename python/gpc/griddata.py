@@ -182,8 +182,13 @@ class _Tables:
         self.n, self.dtype = n, dtype
         self.files = [self.h5py.File(p, "w") for p in paths]
 
-    def add(self, first: int | None, scenarios: Scenarios, optima: Optima) -> None:
-        for file, content in zip(self.files, pglearn(self.n, scenarios, optima, None if first is None else np.arange(first, first + optima.optimal.sum()))):
+    def add(self, first: int, scenarios: Scenarios, optima: Optima) -> None:
+        given, result = pglearn(self.n, scenarios, optima, np.arange(first, first + optima.optimal.sum()))
+        del result["meta"]["solve_time"]  # which is another in each run
+        self.append(given, result)
+
+    def append(self, *contents: dict[str, Any]) -> None:
+        for file, content in zip(self.files, contents):
             self._append(file, content)
 
     def _append(self, group: Any, content: dict[str, Any]) -> None:
@@ -198,8 +203,9 @@ class _Tables:
             if key not in group:
                 group.create_dataset(key, data=v, maxshape=(None, *v.shape[1:]))
             else:
-                group[key].resize(len(group[key]) + len(v), axis=0)
-                group[key][-len(v) :] = v
+                size = len(group[key])
+                group[key].resize(size + len(v), axis=0)
+                group[key][size:] = v
 
     def close(self) -> None:
         for f in self.files:
@@ -240,7 +246,7 @@ def write_pglearn(folder: str | os.PathLike[str], n: Network, scenarios: Scenari
     row a scenario with an optimum. Returns how many."""
     os.makedirs(folder, exist_ok=True)
     with _whole([os.path.join(folder, f"{name or n.name}_{kind}.h5") for kind in ("input", "ACOPF")]) as parts, contextlib.closing(_Tables(n, parts, dtype)) as tables:
-        tables.add(None, scenarios, optima)
+        tables.append(*pglearn(n, scenarios, optima))
     return int(optima.optimal.sum())
 
 
