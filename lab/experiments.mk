@@ -183,7 +183,7 @@ peers-pglib: build/ipopt/casadi $(PGLIB)
 	CGO_ENABLED=1 $(GO) build -tags ipopt -ldflags '$(LDFLAGS)' -o bin/peers-opf ./lab/peers/opf
 	bin/peers-opf --pglib $(PGLIB) --out $(PEERS_PGLIB) $(PEERS_PGLIB_FLAGS)
 
-## learned-opf: times of exact optimal power flows at the loads and topologies of OPFData and PGLearn, on PGLib's networks of 30, 118 and 500 buses (needs numpy)
+## learned-opf: times of exact optimal power flows at the loads and topologies of OPFData and PGLearn, on PGLib's networks of 30 to 2869 buses, and a part of OPFData's sets of 118 buses written
 LEARNED ?= out/learned-opf.json
 LEARNED_FLAGS ?=
 LEARNED_PYTHON ?= build/peers-pandapower/bin/python

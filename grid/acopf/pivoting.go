@@ -141,7 +141,7 @@ type pivoted struct {
 	factor              *multifrontal.Factor
 	values              []float64
 	omit                []bool // variables that are not in the matrix
-	uncondensed         int    // count of limits in the matrix
+	uncondensed         int    // count of limits in the matrix, which outlasts an interruption
 	buses               []float64
 	rhs, x, best        []float64
 	residual, magnitude []float64
@@ -158,11 +158,11 @@ func newPivoted(p *pivoting) *pivoted {
 func (w *worker) chooseUncondensed(l int) {
 	p, m, ln := w.plan, w.m, &w.lane[l]
 	if !ln.pivoted {
-		if ln.uncondensed {
+		if v := w.pivoted[l]; v != nil && v.uncondensed > 0 {
 			for _, c := range p.condensed {
 				m.Set(c, l, 1)
 			}
-			ln.uncondensed = false
+			v.uncondensed = 0
 		}
 		return
 	}
@@ -170,7 +170,6 @@ func (w *worker) chooseUncondensed(l int) {
 		w.pivoted[l] = newPivoted(w.solver.pivoting())
 	}
 	v, first := w.pivoted[l], p.rows().sf[0]
-	ln.uncondensed = true
 	v.uncondensed = 0
 	for a := range v.limits {
 		s, z := m.Get(p.s[first+a], l), m.Get(p.z[first+a], l)

@@ -118,7 +118,6 @@ type lane struct {
 	prediction        prediction
 	pivoted           bool    // the matrix is factored with pivots chosen by size
 	factored          bool    // so in this iteration
-	uncondensed       bool    // multipliers of branch limits may be in the matrix
 	stalled           int     // iterations at the final barrier whose gradient did not fall
 	gradient          float64 // at the last iterate
 }

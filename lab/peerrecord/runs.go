@@ -218,6 +218,7 @@ type LearnedFlows struct {
 	Average float64         `json:"load_average"`
 	Note    string          `json:"note"`
 	Rows    []LearnedRecipe `json:"rows"`
+	Sets    []LearnedSet    `json:"sets"`
 }
 
 // LearnedRecipe is a network at the loads and topologies of one data set.
@@ -234,4 +235,20 @@ type LearnedRecipe struct {
 	ASecond    float64 `json:"solves_per_cpu_second"`
 	Mismatch   float64 `json:"max_mismatch_pu"`
 	Violation  float64 `json:"max_violation_pu"`
+	// Of PGLearn's duals, relative to the largest price.
+	Stationarity    *float64 `json:"max_stationarity,omitempty"`
+	Complementarity *float64 `json:"max_complementarity,omitempty"`
+}
+
+// LearnedSet is a part of a published data set, written in its layout, and the whole by it.
+type LearnedSet struct {
+	Network   string  `json:"network"`
+	Recipe    string  `json:"recipe"`
+	Instances int     `json:"instances"`
+	SolverMs  float64 `json:"solver_ms"` // CPU time of an instance's solve
+	CPUMs     float64 `json:"cpu_ms"`    // with all that writing takes
+	ASecond   float64 `json:"instances_per_cpu_second"`
+	Bytes     float64 `json:"bytes"` // of an instance
+	Minutes   float64 `json:"whole_cpu_minutes"`
+	Gigabytes float64 `json:"whole_gb"`
 }

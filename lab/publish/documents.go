@@ -85,6 +85,7 @@ var documents = []document{
 	{"docs/results/networks.md", "networks of PGLib", shown(last[optima.OptimalFlows], optimalFlows)},
 	{"docs/results/networks.md", "networks of PGLib beside IPOPT", shown(timedOf(peerrecord.OpFirst), besideIPOPT)},
 	{"docs/results/networks.md", "published times of a GPU", shown(last[optima.OptimalFlows], besidePublished)},
+	{"docs/results/networks.md", "published learned optimal power flows", shown(last[optima.OptimalFlows], learnedElsewhere)},
 	{"docs/results/networks.md", "where learned ones are measured", shown(last[peerrecord.LearnedFlows], learnedFlows)},
 	{"docs/results/networks.md", "times", flows.text},
 	{"docs/results/networks.md", "outages beside lightsim2grid", shown(timedOf("outages of branches"), outages)},

@@ -383,14 +383,25 @@ func outages(p *peerrecord.Record) string {
 	})
 }
 
-// learnedFlows is the table of such a run.
+// learnedFlows are the tables of such a run.
 func learnedFlows(p *peerrecord.LearnedFlows) string {
-	return report.Tables(report.Section{
+	flows := report.Section{
 		Note: p.Note, Provenance: fmt.Sprintf("Seed %d, commit %s, %s, load average %.1f.", p.Seed, p.Commit, p.Device, p.Average),
 		Rows: report.Table(report.Columns{
 			{"network", "{Network}"}, {"recipe", "{Recipe}"}, {"optimal", "{Optimal} of {Scenarios}"}, {"infeasible", "{Infeasible}"},
 			{"iterations: median, largest", "{Median}, {Largest}"}, {"in lanes, ms", "{BatchMs %.3g}"}, {"alone, ms", "{AloneMs %.3g}"},
 			{"a second of CPU", "{ASecond %.0f}"}, {"imbalance, pu", "{Mismatch tiny}"}, {"violation, pu", "{Violation tiny}"},
+			{"of the duals: stationarity, complementarity", "{Stationarity tiny}, {Complementarity tiny}"},
 		}, p.Rows),
+	}
+	if len(p.Sets) == 0 {
+		return report.Tables(flows)
+	}
+	return report.Tables(flows, report.Section{
+		Note: "A part of OPFData's sets of 300 000, written by `griddata.generate` as its authors pack them, on all cores; the whole is by that part.",
+		Rows: report.Table(report.Columns{
+			{"network", "{Network}"}, {"recipe", "{Recipe}"}, {"instances", "{Instances}"}, {"solve, CPU ms", "{SolverMs %.3g}"}, {"all, CPU ms", "{CPUMs %.3g}"},
+			{"a second of CPU", "{ASecond %.0f}"}, {"bytes each", "{Bytes %.0f}"}, {"the whole, CPU minutes", "{Minutes %.3g}"}, {"GB", "{Gigabytes %.3g}"},
+		}, p.Sets),
 	})
 }

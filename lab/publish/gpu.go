@@ -104,7 +104,7 @@ func wholeJobs(w *peerrecord.WholeJobs) string {
 	return report.Tables(s) + "\n" + report.Tables(later)
 }
 
-func span(v [2]float64) string {
+func span[T comparable](v [2]T) string {
 	if v[0] == v[1] {
 		return fmt.Sprint(v[0])
 	}

@@ -130,6 +130,18 @@ func TestPublishedTimesStandBesideFirstSolves(t *testing.T) {
 	}
 }
 
+// Every published figure of a learned optimal power flow has a network of ours next to it, and says whose it is.
+func TestPublishedLearnedFiguresStandBesideOurs(t *testing.T) {
+	text := learnedElsewhere(last[optima.OptimalFlows](devices(recorded(t))))
+	rows := strings.Count(text, "\n| ") - 1
+	if rows != 10 || strings.Contains(text, "Inf") || strings.Contains(text, "| 0 |") || strings.Count(text, "arXiv")+strings.Count(text, "https://") < 4 {
+		t.Errorf("%d rows:\n%s", rows, text)
+	}
+	if want := "| CANOS | its authors | [arXiv 2403.17660](https://arxiv.org/abs/2403.17660) |"; !strings.Contains(text, want) {
+		t.Errorf("no %q in\n%s", want, text)
+	}
+}
+
 // The published table is whole: every typical network of PGLib-OPF v23.07, of which MadNLP misses two to 1e-8 and IPOPT none.
 func TestThePublishedTimesAreOfAllTypicalNetworks(t *testing.T) {
 	r := last[optima.OptimalFlows](devices(recorded(t)))

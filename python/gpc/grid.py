@@ -277,7 +277,7 @@ def made(options: dict[str, Any], base: float, tables: list[Floats], admittance:
 
 def opf(source: Any, loads: Any = None, *, chains: int = 0, branch_out: Any = None, gen_out: Any = None, dc: bool = False,
         soft: Mapping[str, float] | None = None, previous: Any = None, minutes: float = 10.0, ramp: Any = None, controls: Iterable[str] | None = None,
-        **options: Any) -> Optima:
+        progress: Callable[[int, int], None] | None = None, **options: Any) -> Optima:
     """Optimal power flows of a network at loads.
 
     source is a Network, or what network() takes, with its options. loads is None for the case's
@@ -292,7 +292,8 @@ def opf(source: Any, loads: Any = None, *, chains: int = 0, branch_out: Any = No
     such as those of a dispatch before the outages: units then move by no more than their ramp in so many minutes (the case's
     ten-minute ramps, which have to be given, or ramp [units] in MW). That is the corrective dispatch. controls are lines of
     ratios, phase shifts (degrees) and shunts (MVAr) that are variables within ranges, as in `gpc opf --controls`: "tap 8 0.9 1.1 16",
-    or n.controls of a PSS/E file; Optima.controls has their settings, those with a number of steps rounded. Ctrl-C ends the call.
+    or n.controls of a PSS/E file; Optima.controls has their settings, those with a number of steps rounded. progress(done, total) is called about
+    ten times a second, with scenarios. Ctrl-C ends the call, and so does an exception of progress.
     """
     if unknown := set(options) - set(network.__kwdefaults__ or ()):
         raise InputError(f"opf has no option {', '.join(sorted(unknown))}: loads are the second argument, the options are {', '.join(network.__kwdefaults__ or ())}")
@@ -334,7 +335,7 @@ def opf(source: Any, loads: Any = None, *, chains: int = 0, branch_out: Any = No
         raise InputError("opf: soft limits are of the AC model: leave dc out")
     answer = ask(
         lib.gpc_network_solve, n.handle, text({"chains": chains, "linear": bool(dc), "soft": dict(soft or {}), **moves}), count, address(pd), 0 if pd is None else pd.size, address(qd), 0 if qd is None else qd.size,
-        address(out[0]), 0 if out[0] is None else count, address(out[1]), 0 if out[1] is None else count, address(into), len(into), long=True,
+        address(out[0]), 0 if out[0] is None else count, address(out[1]), 0 if out[1] is None else count, address(into), len(into), long=True, progress=progress,
     )
     return Optima(status, iterations, **results, seconds=time.perf_counter() - clock, _problem=(n, pd, qd, dc or bool(moves.get("controls")) or any(x is not None for x in out)), controls=answer.get("controls", []), soft=[_records(limits, BROKEN) for limits in answer.get("soft", [])])
 
@@ -588,14 +589,14 @@ def _loads(n: Network, loads: Any) -> tuple[Floats | None, Floats | None]:
     return pd, array(wanted[1], float, (len(pd), len(n.bus)), "loads, reactive")
 
 
-def sample(n: Network, count: int, recipe: str = "opfdata", *, seed: int, outages: bool = False, low: float = 0.8, high: float = 1.2, noise: float | None = None) -> Scenarios:
+def sample(n: Network, count: int, recipe: str = "opfdata", *, seed: int | np.random.Generator, outages: bool = False, low: float = 0.8, high: float = 1.2, noise: float | None = None) -> Scenarios:
     """Loads as the field's data sets draw them.
 
     "opfdata" (arXiv 2406.07234) draws each active and each reactive load by itself within noise
     (0.2) of the case's. "pglearn" (arXiv 2505.22825) draws one factor for all loads from low to high and
     another for every load within noise (0.15) of 1, which keeps power factors. With outages one unit
     or branch is out in every scenario, as in OPFData's N−1 sets: units but the reference's, and
-    branches that leave no bus alone, with even odds of the two kinds.
+    branches that leave no bus alone, with even odds of the two kinds. A generator as seed goes on where it is.
     """
     draw = np.random.default_rng(seed)
     if count < 0 or not 0 <= low <= high:

@@ -6,9 +6,11 @@ package main
 import "C"
 
 import (
+	"bytes"
 	"errors"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"unsafe"
@@ -82,11 +84,7 @@ func newOptima(c *matpower.Case, g *ppc.Grid, o *networkOptions) (_ *optima, err
 //
 //export gpc_network
 func gpc_network(opt *C.char, out *C.uintptr_t, err **C.char) C.int32_t {
-	return try(err, func() error {
-		var o networkOptions
-		if err := options(opt, &o); err != nil {
-			return err
-		}
+	return withOptions(opt, err, func(o *networkOptions) error {
 		var c *matpower.Case
 		var err error
 		switch {
@@ -100,7 +98,7 @@ func gpc_network(opt *C.char, out *C.uintptr_t, err **C.char) C.int32_t {
 		if err != nil {
 			return gpc.BadInput(err)
 		}
-		y, err := newOptima(c, nil, &o)
+		y, err := newOptima(c, nil, o)
 		if err == nil {
 			hand(out, y)
 		}
@@ -115,11 +113,7 @@ func gpc_network(opt *C.char, out *C.uintptr_t, err **C.char) C.int32_t {
 func gpc_network_of(opt *C.char, base C.double, bus unsafe.Pointer, buses, busColumns C.int64_t, gen unsafe.Pointer, gens, genColumns C.int64_t,
 	branch unsafe.Pointer, branches, branchColumns C.int64_t, cost unsafe.Pointer, costs, costColumns C.int64_t,
 	dc unsafe.Pointer, dcs, dcColumns C.int64_t, dcCost unsafe.Pointer, dcCosts, dcCostColumns C.int64_t, admittance unsafe.Pointer, out *C.uintptr_t, err **C.char) C.int32_t {
-	return try(err, func() error {
-		var o networkOptions
-		if err := options(opt, &o); err != nil {
-			return err
-		}
+	return withOptions(opt, err, func(o *networkOptions) error {
 		var tables [7]matpower.Table
 		admittances := branches
 		if admittance == nil {
@@ -148,7 +142,7 @@ func gpc_network_of(opt *C.char, base C.double, bus unsafe.Pointer, buses, busCo
 		if err != nil {
 			return gpc.BadInput(err)
 		}
-		y, err := newOptima(c, g, &o)
+		y, err := newOptima(c, g, o)
 		if err == nil {
 			hand(out, y)
 		}
@@ -223,6 +217,56 @@ func gpc_network_text(h C.uintptr_t, name *C.char, out **C.char, err **C.char) C
 	})
 }
 
+// gpc_rows answers blocks of consecutive rows of numbers as the JSON text of each.
+//
+//export gpc_rows
+func gpc_rows(values unsafe.Pointer, rows, columns C.int64_t, blocks unsafe.Pointer, count C.int64_t, out **C.char, err **C.char) C.int32_t {
+	return try(err, func() error {
+		data, err := table("values", values, rows, int(columns))
+		if err != nil {
+			return err
+		}
+		sizes, err := view[int32]("blocks", blocks, count, int(count))
+		if err != nil {
+			return err
+		}
+		text, separator := []byte{'['}, `"`
+		for i, size := range sizes {
+			n := int(size) * int(columns)
+			if n < 0 || n > len(data) {
+				return wrongf("block %d has %d rows, want 0 to %d", i, size, len(data)/int(columns))
+			}
+			text = append(appendRows(append(text, separator...), data[:n], int(columns)), '"')
+			data, separator = data[n:], `,"`
+		}
+		*out = C.CString(string(append(text, ']')))
+		return nil
+	})
+}
+
+// appendRows appends rows of numbers as JSON, in their shortest form with a point or an exponent.
+func appendRows(text []byte, values []float64, columns int) []byte {
+	text = append(text, '[')
+	for i, v := range values {
+		switch {
+		case i == 0:
+			text = append(text, '[')
+		case i%columns == 0:
+			text = append(text, "],["...)
+		default:
+			text = append(text, ',')
+		}
+		start := len(text)
+		if text = strconv.AppendFloat(text, v, 'g', -1, 64); !bytes.ContainsAny(text[start:], ".e") {
+			text = append(text, ".0"...)
+		}
+	}
+	if len(values) > 0 {
+		text = append(text, ']')
+	}
+	return append(text, ']')
+}
+
 // What gpc_network_solve writes, in the order of its pointers; [n], [n, buses], [n, gens] or
 // [n, branches] float64, status and iterations of [n] int32.
 const (
@@ -262,19 +306,15 @@ const (
 func gpc_network_solve(h C.uintptr_t, opt *C.char, n C.int64_t, pd unsafe.Pointer, pds C.int64_t, qd unsafe.Pointer, qds C.int64_t,
 	branch unsafe.Pointer, branches C.int64_t, unit unsafe.Pointer, units C.int64_t, dst unsafe.Pointer, arrays C.int64_t,
 	out **C.char, cancel C.uintptr_t, err **C.char) C.int32_t {
-	return onHandle(h, err, func(y *optima) error {
-		var o struct {
-			Chains int                `json:"chains"`
-			Linear bool               `json:"linear"` // of the DC model
-			Soft   map[string]float64 `json:"soft"`   // prices of soft limits
-			// Previous are powers by unit, MW, which change by no more than units' ramps (MW) allow; null for any.
-			Previous []float64 `json:"previous"`
-			Ramp     []float64 `json:"ramp"`
-			Controls string    `json:"controls"` // lines of settings that are variables
-		}
-		if err := options(opt, &o); err != nil {
-			return err
-		}
+	return onCall(h, opt, cancel, err, func(y *optima, o *struct {
+		Chains int                `json:"chains"`
+		Linear bool               `json:"linear"` // of the DC model
+		Soft   map[string]float64 `json:"soft"`   // prices of soft limits
+		// Previous are powers by unit, MW, which change by no more than units' ramps (MW) allow; null for any.
+		Previous []float64 `json:"previous"`
+		Ramp     []float64 `json:"ramp"`
+		Controls string    `json:"controls"` // lines of settings that are variables
+	}, r *run) error {
 		if y.noOptimum != nil && !o.Linear {
 			return gpc.BadInput(y.noOptimum)
 		}
@@ -282,34 +322,16 @@ func gpc_network_solve(h C.uintptr_t, opt *C.char, n C.int64_t, pd unsafe.Pointe
 		if count < 0 || count > math.MaxInt32 || arrays != intoArrays || o.Chains < 0 {
 			return wrongf("%d scenarios, %d arrays and %d chains: want 0 or more, %d, and 0 or more", count, int64(arrays), o.Chains, intoArrays)
 		}
-		load := [2][]float64{}
-		var outages [2][]int32
-		var err error
-		for i, v := range []struct {
-			name string
-			p    unsafe.Pointer
-			rows C.int64_t
-		}{{"pd", pd, pds}, {"qd", qd, qds}} {
-			if load[i], err = view[float64](v.name, v.p, v.rows, count*y.n.Buses()); err != nil {
-				return err
-			}
-		}
-		if outages[0], err = view[int32]("branch", branch, branches, count); err != nil {
-			return err
-		}
-		if outages[1], err = view[int32]("unit", unit, units, count); err != nil {
-			return err
-		}
-		r, err := runOf(cancel)
-		if err != nil {
-			return err
+		var a views
+		buses := count * y.n.Buses()
+		load := [2][]float64{viewed[float64](&a, "pd", pd, pds, buses), viewed[float64](&a, "qd", qd, qds, buses)}
+		outages := [2][]int32{viewed[int32](&a, "branch", branch, branches, count), viewed[int32](&a, "unit", unit, units, count)}
+		if a.err != nil {
+			return a.err
 		}
 		y.mu.Lock()
 		defer y.mu.Unlock()
-		problems, err := y.problems(count, load, outages)
-		if err != nil {
-			return err
-		}
+		problems := y.problems(count, load, outages)
 		for k := range problems {
 			problems[k].Previous, problems[k].Ramp = scaled(o.Previous, 1/y.n.BaseMVA), scaled(o.Ramp, 1/y.n.BaseMVA)
 		}
@@ -328,7 +350,7 @@ func gpc_network_solve(h C.uintptr_t, opt *C.char, n C.int64_t, pd unsafe.Pointe
 }
 
 // problems are the scenarios in per unit.
-func (y *optima) problems(count int, load [2][]float64, outages [2][]int32) ([]acopf.Problem, error) {
+func (y *optima) problems(count int, load [2][]float64, outages [2][]int32) []acopf.Problem {
 	nb := y.n.Buses()
 	problems := make([]acopf.Problem, count)
 	for k := range problems {
@@ -348,7 +370,7 @@ func (y *optima) problems(count int, load [2][]float64, outages [2][]int32) ([]a
 			}
 		}
 	}
-	return problems, nil
+	return problems
 }
 
 // scenariosAtOnce are those that a call has in memory as results.

@@ -10,7 +10,7 @@ import gpc
 
 ROOT = Path(__file__).parents[2]
 # What a snippet asks for that takes long, and what runs in its place.
-LESS = {"episodes=100": "episodes=3", "10_000": "20", "num_envs=4096": "num_envs=8", "steps=144": "steps=4", "episodes=2)": "episodes=1)"}
+LESS = {"episodes=100": "episodes=3", "10_000": "20", "300_000": "20", "num_envs=4096": "num_envs=8", "steps=144": "steps=4", "episodes=2)": "episodes=1)"}
 SMALL = {"rounds": 1, "scenarios": 6, "starts": 20, "test_starts": 20, "target": 50, "budget": "1h", "progress": False}
 EXTRA = ("gymnasium", "pandapower")  # packages that a page says are to be installed
 SWITCHED = "docs/tutorials/switched.md"  # whose references of whole days take long
