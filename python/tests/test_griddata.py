@@ -50,10 +50,11 @@ def test_scenarios_without_an_optimum_are_drawn_again(tmp_path):
     n = grid.network("case30")
     done = griddata.generate(tmp_path, n, 20, seed=1, shard=20, noise=0.5, progress=False)
     assert done.instances == 20 and done.drawn > 20 and len(documents(done.files[0])) == 20
-    small = grid.network({"baseMVA": 100.0, "bus": n.bus_table * np.where(np.arange(13) == 2, 10, 1), "gen": n.gen_table, "branch": n.branch_table,
-                          "gencost": np.column_stack([np.tile([2, 0, 0, 3], (len(n.gen_bus), 1)), n.cost_table])})
+    nine = grid.network("case9")
+    heavy = grid.network({"baseMVA": 100.0, "bus": nine.bus_table * np.where(np.arange(13) == 2, 10, 1), "gen": nine.gen_table, "branch": nine.branch_table,
+                          "gencost": np.column_stack([np.tile([2, 0, 0, 3], (3, 1)), nine.cost_table])})
     with pytest.raises(gpc.Error, match="0 of 1024 scenarios of network network have an optimum"):
-        griddata.generate(tmp_path / "none", small, 600, seed=1, progress=False)
+        griddata.generate(tmp_path / "none", heavy, 600, seed=1, progress=False)
     assert os.listdir(tmp_path / "none") == ["set.json"]
 
 
@@ -63,8 +64,8 @@ def test_interruptions_and_threads_change_no_byte(tmp_path, layout):
         pytest.importorskip("h5py")
     n = grid.network("case30")
     whole, broken = tmp_path / "whole", tmp_path / "broken"
-    options = {"seed": 3, "outages": True, "shard": 400, "progress": False}
-    drawn = griddata.generate(whole, n, 2000, layout, threads=1, **options).drawn
+    options = {"seed": 3, "outages": True, "shard": 120, "progress": False}
+    drawn = griddata.generate(whole, n, 600, layout, threads=1, **options).drawn
 
     def stop_at(instances):
         def progress(done, total):
@@ -73,21 +74,21 @@ def test_interruptions_and_threads_change_no_byte(tmp_path, layout):
         return progress
 
     left = []
-    for at in (1, 900):  # with 900 a file at least is whole: two threads have no 400 each
+    for at in (1, 270):  # with 270 a file at least is whole: two threads have no 120 each
         with pytest.raises(KeyboardInterrupt):
-            griddata.generate(broken, n, 2000, layout, threads=2, **{**options, "progress": stop_at(at)})
+            griddata.generate(broken, n, 600, layout, threads=2, **{**options, "progress": stop_at(at)})
         assert not [f for f in os.listdir(broken) if f.endswith(".part")]
         left.append(len(os.listdir(broken)))
     assert left[0] < left[1]
     kept = {p: p.stat().st_mtime_ns for p in broken.iterdir()}
-    done = griddata.generate(broken, n, 2000, layout, threads=2, **options)
+    done = griddata.generate(broken, n, 600, layout, threads=2, **options)
     assert digests(broken) == digests(whole) and done.drawn < drawn and all(p.stat().st_mtime_ns == t for p, t in kept.items())
-    assert griddata.generate(broken, n, 2000, layout, **options).drawn == 0
+    assert griddata.generate(broken, n, 600, layout, **options).drawn == 0
     for other in ({"seed": 4}, {"shard": 500}, {"outages": False}, {"low": 0.9}):
         with pytest.raises(gpc.InputError, match=f"set.json is of another set, whose {next(iter(other))} is "):
-            griddata.generate(broken, n, 2000, layout, **{**options, **other})
+            griddata.generate(broken, n, 600, layout, **{**options, **other})
     with pytest.raises(gpc.InputError, match="whose network is case30, not case14"):
-        griddata.generate(broken, "case14", 2000, layout, **options)
+        griddata.generate(broken, "case14", 600, layout, **options)
 
 
 CALL = """
@@ -111,10 +112,13 @@ def test_a_set_survives_its_process(tmp_path):
     assert digests(broken) == digests(whole)
 
 
-def test_a_full_disk_leaves_whole_files(tmp_path):
+@pytest.mark.parametrize("layout", ["opfdata", "pglearn"])
+def test_a_full_disk_leaves_whole_files(tmp_path, layout):
     """A limit of a file's size stands for the disk: writing beyond it is an OSError."""
+    if layout == "pglearn":
+        pytest.importorskip("h5py")
     code = "import resource, signal\nsignal.signal(signal.SIGXFSZ, signal.SIG_IGN)\nresource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))\n" + CALL
-    run = subprocess.run([sys.executable, "-c", code, tmp_path], capture_output=True, text=True)
+    run = subprocess.run([sys.executable, "-c", code.replace("seed", f'layout="{layout}", seed'), tmp_path], capture_output=True, text=True)
     assert run.returncode == 1 and f"gpc.Error: generate: {tmp_path} cannot be written: " in run.stderr, run.stderr
     assert os.listdir(tmp_path) == ["set.json"]
 
