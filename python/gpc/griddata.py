@@ -183,12 +183,15 @@ class _Tables:
         except ImportError as e:
             raise ImportError(f"PGLearn's layout needs h5py: pip install h5py ({e})") from e
         self.n, self.paths, self.dtype = n, paths, dtype
-        self.blocks: list[tuple[dict[str, Any], dict[str, Any]]] = []
+        self.blocks: list[tuple[dict[str, Any], ...]] = []
 
     def add(self, first: int, scenarios: Scenarios, optima: Optima) -> None:
         given, result = pglearn(self.n, scenarios, optima, np.arange(first, first + optima.optimal.sum()))
         del result["meta"]["solve_time"]  # which is another in each run
-        self.blocks.append((given, result))
+        self.append(given, result)
+
+    def append(self, *contents: dict[str, Any]) -> None:
+        self.blocks.append(tuple(_cast(c, self.dtype) for c in contents))
 
     def finish(self) -> None:
         for path, blocks in zip(self.paths, zip(*self.blocks)):
@@ -204,11 +207,16 @@ class _Tables:
             if isinstance(first, dict):
                 self._put(group.create_group(key), parts)
                 continue
-            kind = {"U": self.h5py.string_dtype(), "f": self.dtype}.get(first.dtype.kind, first.dtype)
-            group[key] = np.concatenate(parts).astype(kind)
+            v = np.concatenate(parts)
+            group[key] = v.astype(self.h5py.string_dtype()) if v.dtype.kind == "U" else v
 
     def close(self) -> None:
         self.blocks.clear()
+
+
+def _cast(content: dict[str, Any], dtype: Any) -> dict[str, Any]:
+    """content with its floats in dtype."""
+    return {key: _cast(v, dtype) if isinstance(v, dict) else v.astype(dtype) if v.dtype.kind == "f" else v for key, v in content.items()}
 
 
 def pglearn(n: Network, scenarios: Scenarios, optima: Optima, seeds: NDArray[Any] | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -246,7 +254,7 @@ def write_pglearn(folder: str | os.PathLike[str], n: Network, scenarios: Scenari
     os.makedirs(folder, exist_ok=True)
     with _whole([os.path.join(folder, f"{name or n.name}_{kind}.h5") for kind in ("input", "ACOPF")]) as parts:
         tables = _Tables(n, parts, dtype)
-        tables.blocks.append(pglearn(n, scenarios, optima))
+        tables.append(*pglearn(n, scenarios, optima))
         tables.finish()
     return int(optima.optimal.sum())
 
