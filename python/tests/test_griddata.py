@@ -95,6 +95,9 @@ def test_interruptions_and_threads_change_no_byte(tmp_path, layout):
             griddata.generate(broken, n, 600, layout, **{**options, **other})
     with pytest.raises(gpc.InputError, match="whose network is case30, not case14"):
         griddata.generate(broken, "case14", 600, layout, **options)
+    (broken / "set.json").unlink()
+    with pytest.raises(gpc.InputError, match="and no set.json: give an empty folder"):
+        griddata.generate(broken, n, 600, layout, **options)
 
 
 CALL = """
