@@ -395,7 +395,7 @@ def _same_set(path: str, n: Network, options: dict[str, Any]) -> None:
     tables = (n.bus_table, n.gen_table, n.branch_table, n.cost_table)
     want = {"network": n.name, "tables": hashlib.sha256(b"".join(t.tobytes() for t in tables)).hexdigest(), **options}
     if not os.path.exists(path):
-        if others := sorted(os.listdir(os.path.dirname(path))):
+        if others := sorted(name for name in os.listdir(os.path.dirname(path)) if not name.endswith(".tmp")):
             raise InputError(f"generate: {os.path.dirname(path)} holds {others[0]} and no set.json: give an empty folder")
         write(path, json.dumps(want, indent=1) + "\n")
         return
