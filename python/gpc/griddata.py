@@ -18,13 +18,14 @@ import fcntl
 import functools
 import hashlib
 import importlib
+import io
 import json
 import os
 import tarfile
 import threading
 import time
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -160,9 +161,11 @@ class _Archive:
             self.file.write(_compressed(self.pending + entry.tobuf(tarfile.USTAR_FORMAT)) + self.head(topology))
             self.pending = rest + bytes(-entry.size % tarfile.BLOCKSIZE)
 
+    def finish(self) -> None:
+        self.file.write(_compressed(self.pending + bytes(2 * tarfile.BLOCKSIZE)))
+
     def close(self) -> None:
-        with self.file:
-            self.file.write(_compressed(self.pending + bytes(2 * tarfile.BLOCKSIZE)))
+        self.file.close()
 
 
 def _compressed(data: bytes) -> bytes:
@@ -172,15 +175,15 @@ def _compressed(data: bytes) -> bytes:
 
 
 class _Tables:
-    """PGLearn's two files, inputs and results, which grow by a row a scenario with an optimum."""
+    """PGLearn's two files, inputs and results. They are made in memory: HDF5 ends the process on a full disk."""
 
     def __init__(self, n: Network, paths: list[str], dtype: Any) -> None:
         try:
             self.h5py = importlib.import_module("h5py")
         except ImportError as e:
             raise ImportError(f"PGLearn's layout needs h5py: pip install h5py ({e})") from e
-        self.n, self.dtype = n, dtype
-        self.files = [self.h5py.File(p, "w") for p in paths]
+        self.n, self.paths, self.dtype = n, paths, dtype
+        self.blocks: list[tuple[dict[str, Any], ...]] = []
 
     def add(self, first: int, scenarios: Scenarios, optima: Optima) -> None:
         given, result = pglearn(self.n, scenarios, optima, np.arange(first, first + optima.optimal.sum()))
@@ -188,28 +191,32 @@ class _Tables:
         self.append(given, result)
 
     def append(self, *contents: dict[str, Any]) -> None:
-        for file, content in zip(self.files, contents):
-            self._append(file, content)
+        self.blocks.append(tuple(_cast(c, self.dtype) for c in contents))
 
-    def _append(self, group: Any, content: dict[str, Any]) -> None:
-        for key, v in content.items():
-            if isinstance(v, dict):
-                self._append(group.require_group(key), v)
+    def finish(self) -> None:
+        for path, blocks in zip(self.paths, zip(*self.blocks)):
+            buffer = io.BytesIO()
+            with self.h5py.File(buffer, "w") as f:
+                self._put(f, blocks)
+            with open(path, "wb") as out:
+                out.write(buffer.getbuffer())
+
+    def _put(self, group: Any, blocks: Sequence[dict[str, Any]]) -> None:
+        for key, first in blocks[0].items():
+            parts = [b[key] for b in blocks]
+            if isinstance(first, dict):
+                self._put(group.create_group(key), parts)
                 continue
-            if v.dtype.kind == "U":
-                v = v.astype(self.h5py.string_dtype())
-            elif v.dtype == np.float64:
-                v = v.astype(self.dtype)
-            if key not in group:
-                group.create_dataset(key, data=v, maxshape=(None, *v.shape[1:]))
-            else:
-                size = len(group[key])
-                group[key].resize(size + len(v), axis=0)
-                group[key][size:] = v
+            v = np.concatenate(parts)
+            group[key] = v.astype(self.h5py.string_dtype()) if v.dtype.kind == "U" else v
 
     def close(self) -> None:
-        for f in self.files:
-            f.close()
+        self.blocks.clear()
+
+
+def _cast(content: dict[str, Any], dtype: Any) -> dict[str, Any]:
+    """content with its floats in dtype."""
+    return {key: _cast(v, dtype) if isinstance(v, dict) else v.astype(dtype) if v.dtype.kind == "f" else v for key, v in content.items()}
 
 
 def pglearn(n: Network, scenarios: Scenarios, optima: Optima, seeds: NDArray[Any] | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -245,8 +252,10 @@ def write_pglearn(folder: str | os.PathLike[str], n: Network, scenarios: Scenari
     """Writes NAME_input.h5 and NAME_ACOPF.h5 in PGLearn's layout (needs h5py): per unit and radians, a
     row a scenario with an optimum. Returns how many."""
     os.makedirs(folder, exist_ok=True)
-    with _whole([os.path.join(folder, f"{name or n.name}_{kind}.h5") for kind in ("input", "ACOPF")]) as parts, contextlib.closing(_Tables(n, parts, dtype)) as tables:
+    with _whole([os.path.join(folder, f"{name or n.name}_{kind}.h5") for kind in ("input", "ACOPF")]) as parts:
+        tables = _Tables(n, parts, dtype)
         tables.append(*pglearn(n, scenarios, optima))
+        tables.finish()
     return int(optima.optimal.sum())
 
 
@@ -294,7 +303,7 @@ def generate(
     source is a Network, or what network() takes. layout "opfdata" draws as sample() does of that name, and packs 15 000 instances,
     or shard, into NAME_GROUP.tar.gz, as OPFData's authors do. Unpacked in place they are what torch_geometric's OPFDataset reads.
     layout "pglearn" draws and writes as PGLearn does (needs h5py): NAME_input_sFIRST-sLAST.h5 and NAME_ACOPF_sFIRST-sLAST.h5 of
-    1000 instances, or shard, in dtype, which its merge.jl merges. outages, and low, high and noise, are those of sample().
+    1000 instances, fewer of large networks, or shard, in dtype. PGLearn's merge.jl merges them. outages, and low, high and noise, are those of sample().
 
     A file is there whole or not at all. The same call goes on after an interruption, and what it writes is the same to the
     byte with any number of threads and interruptions; a folder of other options is refused. threads is how many files
@@ -303,14 +312,14 @@ def generate(
     n = source if isinstance(source, Network) else network(source)
     if layout not in ("opfdata", "pglearn"):
         raise InputError(f'generate: layout "{layout}", want opfdata or pglearn')
-    shard = shard or (15_000 if layout == "opfdata" else 1000)
+    # So many that results and text of a block take some 30 MB.
+    block = max(8, min(512, 500_000 // (len(n.bus) + len(n.gen_bus) + len(n.branch_from))))
+    shard = shard or (15_000 if layout == "opfdata" else min(1000, 4 * block))
     if count < 1 or shard < 1 or threads < 0:
         raise InputError(f"generate: {count} instances in files of {shard} on {threads} threads, want at least one instance, and a shard and threads of 0 or more")
     sample(n, 0, layout, seed=seed, outages=outages, **draws)
     documents = _Documents(n) if layout == "opfdata" else None
     release, clock = "dataset_release_1" + "_nminusone" * outages, time.perf_counter()
-    # So many that results and text of a block take some 30 MB.
-    block = max(8, min(512, 500_000 // (len(n.bus) + len(n.gen_bus) + len(n.branch_from))))
     parts: list[tuple[int, int, list[str]]] = []
     for k, first in enumerate(range(0, count, shard)):
         size = min(shard, count - first)
@@ -338,6 +347,7 @@ def generate(
                     if drawn[k] > 1000 + 100 * written[k]:
                         raise Error(f"generate: {written[k]} of {drawn[k]} scenarios of network {n.name} have an optimum: gpc.grid.opf(…).why() says why")
                     check(0, 0)
+                file.finish()
 
     with _locked(folder):
         _same_set(os.path.join(folder, "set.json"), n, {"layout": layout, "count": count, "seed": seed, "outages": bool(outages), "shard": shard, "dtype": str(np.dtype(dtype)), **draws})
@@ -385,6 +395,8 @@ def _same_set(path: str, n: Network, options: dict[str, Any]) -> None:
     tables = (n.bus_table, n.gen_table, n.branch_table, n.cost_table)
     want = {"network": n.name, "tables": hashlib.sha256(b"".join(t.tobytes() for t in tables)).hexdigest(), **options}
     if not os.path.exists(path):
+        if others := sorted(name for name in os.listdir(os.path.dirname(path)) if not name.endswith(".tmp")):
+            raise InputError(f"generate: {os.path.dirname(path)} holds {others[0]} and no set.json: give an empty folder")
         write(path, json.dumps(want, indent=1) + "\n")
         return
     with open(path, encoding="utf-8") as f:

@@ -93,7 +93,7 @@ def part_of_set(cases, outages, part, solver):
     n = grid.network(os.path.join(cases, SETS + ".m"))
     grid.opf(n)
     count = int(part * WHOLE)
-    with tempfile.TemporaryDirectory(dir=os.environ.get("GPC_SETS")) as folder:
+    with tempfile.TemporaryDirectory() as folder:
         cpu, wall = time.process_time(), time.perf_counter()
         done = griddata.generate(folder, n, count, "opfdata", seed=SEED, outages=outages, shard=max(1, count // (2 * len(os.sched_getaffinity(0)))), progress=False)
         cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
