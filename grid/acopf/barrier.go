@@ -93,8 +93,8 @@ func (w *worker) keepsBarrier(l int, mean, minBarrier float64) bool {
 	early := ln.iteration < firstMonotone && !ln.levelled
 	// Circulating powers of settings that vary have curvatures of either sign. While the matrix needs a shift, s·z would come to its
 	// end far from a minimum.
-	held := len(p.variables) > 0 && ln.shiftAttempts > 0 && !early
-	if !held && (err <= errorReduction*ln.error || ln.barrier == 0 && (early || ln.alpha > short)) {
+	indefinite := len(p.variables) > 0 && ln.shiftAttempts > 0 && !early
+	if !indefinite && (err <= errorReduction*ln.error || ln.barrier == 0 && (early || ln.alpha > short)) {
 		ln.error, ln.barrier = err, 0
 		return false
 	}

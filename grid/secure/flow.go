@@ -45,11 +45,9 @@ type Violation struct {
 // Check is the result of the power flow after one outage.
 type Check struct {
 	Outage
-	Solved bool
-	Reason string // why there is no power flow
-	// Delta is the power that the units share, pu. Switched counts the buses whose units are at a reactive limit.
-	Delta      float64
-	Switched   int
+	Solved     bool
+	Reason     string      // why there is no power flow
+	Delta      float64     // power that the units share, pu
 	Violations []Violation // the worst first
 	// Margin is the distance to the nearest limit, pu: negative where one is exceeded, 0 without a power flow.
 	Margin float64
@@ -285,7 +283,7 @@ func (f *outageFlows) solveShared(o Outage, reference int, pg, vm []float64, c *
 		}
 		delta += step
 	}
-	c.Solved, c.Delta, c.Switched = true, delta, 0
+	c.Solved, c.Delta = true, delta
 	copy(c.vm, sol.Vm)
 	copy(c.va, sol.Va)
 	clear(c.q)
@@ -293,11 +291,6 @@ func (f *outageFlows) solveShared(o Outage, reference int, pg, vm []float64, c *
 		c.q[n.GenBus[g]] += sol.Qg[k]
 	}
 	copy(c.atLimit, sol.AtLimit)
-	for _, h := range c.atLimit {
-		if h != 0 {
-			c.Switched++
-		}
-	}
 	return nil
 }
 
@@ -420,7 +413,7 @@ func (f *outageFlows) check(o Outage, pg, vm, va []float64, states []*state, ini
 	if err != nil {
 		return nil, err
 	}
-	if laneCheck := lanes.solveOne(f.sys, o, laneflow.Dispatch{Pd: f.pd, Qd: f.qd, Pg: pg, Vm: vm, Va: va}); laneCheck.Solved {
+	if laneCheck := lanes.solveOne(o, laneflow.Dispatch{Pd: f.pd, Qd: f.qd, Pg: pg, Vm: vm, Va: va}); laneCheck.Solved {
 		if c, err := f.solveOutage(o, pg, vm, va, laneCheck.copyTo); err != nil || c.Solved {
 			return c, err
 		}

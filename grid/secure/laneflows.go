@@ -67,13 +67,13 @@ func (y *laneFlows) check(s *Solver, flows *laneflow.Contingencies, checks []*Ch
 	flows.Solve(group)
 	for i, c := range group {
 		if c.Solved && c.Margin >= -Tolerance && s.sys.part(s.outages[lo+i]).outside == nil {
-			checks[lo+i] = s.sys.checked(c)
+			checks[lo+i] = checked(c)
 		}
 	}
 }
 
 // solveOne solves one outage in lanes from the voltages before it.
-func (y *laneFlows) solveOne(s *system, o Outage, d laneflow.Dispatch) *Check {
+func (y *laneFlows) solveOne(o Outage, d laneflow.Dispatch) *Check {
 	flows := y.pool.Get().(*laneflow.Contingencies)
 	defer y.pool.Put(flows)
 	flows.SetDispatch(d)
@@ -81,9 +81,7 @@ func (y *laneFlows) solveOne(s *system, o Outage, d laneflow.Dispatch) *Check {
 	copy(c.Vm, d.Vm)
 	copy(c.Va, d.Va)
 	flows.Solve([]*laneflow.Contingency{c})
-	out := s.checked(c)
-	out.Solved = c.Solved
-	return out
+	return checked(c)
 }
 
 // initialise starts a power flow at the earlier check, shifted by the change of the voltages before the outage.
@@ -96,16 +94,7 @@ func (k *earlierChecks) initialise(i int, c *laneflow.Contingency, vm, va []floa
 	c.Delta = to.Delta
 }
 
-// checked is the Check of an outage that breaks no limit.
-func (s *system) checked(c *laneflow.Contingency) *Check {
-	out := &Check{
-		Outage: Outage{c.Branch, c.Unit, false}, Solved: true, Delta: c.Delta, Margin: c.Margin,
-		vm: c.Vm, va: c.Va, q: c.Q, atLimit: c.AtLimit, reference: -1,
-	}
-	for _, h := range c.AtLimit {
-		if h != 0 {
-			out.Switched++
-		}
-	}
-	return out
+// checked is the Check of a power flow that breaks no limit.
+func checked(c *laneflow.Contingency) *Check {
+	return &Check{Outage: Outage{c.Branch, c.Unit, false}, Solved: c.Solved, Delta: c.Delta, Margin: c.Margin, vm: c.Vm, va: c.Va, q: c.Q, atLimit: c.AtLimit, reference: -1}
 }

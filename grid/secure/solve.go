@@ -217,34 +217,27 @@ func (s *Solver) unsolved(ctx context.Context, p *interior, r *Result, status St
 // capacityShortfall names the outage that leaves less power than load to a part of the network; "" for none.
 func (s *Solver) capacityShortfall(pd []float64) (reason string) {
 	n, missing, terminals := s.net, 0.0, s.net.Terminals()
-	totals := map[*part][2]float64{} // load and power
 	for _, o := range s.outages {
-		y := s.sys.part(o)
-		total, ok := totals[y]
-		if !ok {
-			for b, p := range pd {
-				if !y.excludes(b) {
-					total[0] += p
-				}
-			}
-			for g, p := range n.PMax {
-				switch {
-				case y.excludes(n.GenBus[g]):
-				case !terminals[g]:
-					total[1] += p
-				case y.outside != nil: // a DC line may come from another part
-					total[1] += max(0, p)
-				}
-			}
-			totals[y] = total
+		y, load, power := s.sys.part(o), 0.0, 0.0
+		if o.Unit < 0 && s.sys.splits[o] == nil {
+			continue
 		}
-		power := total[1]
-		if o.Unit >= 0 {
-			power -= n.PMax[o.Unit]
+		for b, p := range pd {
+			if !y.excludes(b) {
+				load += p
+			}
 		}
-		if total[0]-power > missing {
-			missing = total[0] - power
-			reason = fmt.Sprintf("no dispatch survives the outage of %s: the other units give %.4g MW at most, the load is %.4g MW", o.name(n), power*n.BaseMVA, total[0]*n.BaseMVA)
+		for g, p := range n.PMax {
+			if terminals[g] { // whose line may come from another part
+				p = max(p, 0)
+			}
+			if g != o.Unit && !y.excludes(n.GenBus[g]) && (!terminals[g] || y.outside != nil) {
+				power += p
+			}
+		}
+		if load-power > missing {
+			missing = load - power
+			reason = fmt.Sprintf("no dispatch survives the outage of %s: the other units give %.4g MW at most, the load is %.4g MW", o.name(n), power*n.BaseMVA, load*n.BaseMVA)
 		}
 	}
 	return reason

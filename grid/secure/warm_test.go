@@ -171,7 +171,7 @@ func TestChecksFromEarlierOnes(t *testing.T) {
 			if math.Abs(c.Margin-near[i].Margin) > 1e-6 || math.Abs(c.Delta-near[i].Delta) > 1e-6 {
 				t.Errorf("level %g, %s: margin %g, shared %g; side by side %g, %g", level, c.name(n), c.Margin, c.Delta, near[i].Margin, near[i].Delta)
 			}
-			switched += c.Switched
+			switched += len(c.atLimit) - len(slices.DeleteFunc(slices.Clone(c.atLimit), func(side int8) bool { return side != 0 }))
 			if c.Solved != near[i].Solved || len(c.Violations) != len(near[i].Violations) {
 				t.Errorf("level %g, %s: solved %v, %d broken; from the earlier check %v, %d", level, c.name(n),
 					c.Solved, len(c.Violations), near[i].Solved, len(near[i].Violations))

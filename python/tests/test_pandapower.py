@@ -272,7 +272,6 @@ with_dependent_load = elements(lambda net: pp.create_load(net, 1, p_mw=1, const_
 
 
 @pytest.mark.parametrize("run, net, keywords, what", [
-    ("runopp", elements(with_dcline), {}, "dcline 0"),
     ("runpp", with_svc, {}, "svc 0"),
     ("runopp", with_svc, {}, "svc 0"),
     ("runpp", with_dependent_load, {}, "load 1: .*depend"),
