@@ -417,6 +417,9 @@ func TestShardsOfOutages(t *testing.T) {
 	if len(first.Outages) != len(whole.Outages) || len(second.Outages) != 0 {
 		t.Errorf("%d and %d outages of %d in shards of one part", len(first.Outages), len(second.Outages), len(whole.Outages))
 	}
+	if first.Shard != [2]int{0, 2} || second.Shard != [2]int{1, 2} || joined.Shard != [2]int{0, 1} {
+		t.Errorf("parts %v and %v of %v", first.Shard, second.Shard, joined.Shard)
+	}
 	if joined.WallMS = whole.WallMS; !reflect.DeepEqual(joined, whole) {
 		t.Error("the joined shards differ from one run")
 	}

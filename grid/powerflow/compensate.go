@@ -37,6 +37,7 @@ func (o *Outages) restoreBase() {
 	// Enforced limits are those of the base.
 	copy(s.atLimit, o.atLimit)
 	copy(s.kind, o.kinds)
+	copy(s.ps, o.ps)
 	copy(s.qs, o.qs)
 	clear(s.released)
 }
@@ -204,16 +205,18 @@ func (o *Outages) broyden() {
 
 // addDot adds a multiple of a to x, and returns their product then.
 func addDot(x []float64, factor float64, a []float64) float64 {
-	var s [2]float64
+	var s [4]float64
 	a = a[:len(x)]
 	k := 0
-	for ; k+2 <= len(x); k += 2 { // two numbers a position
-		x[k] += factor * a[k]
-		x[k+1] += factor * a[k+1]
-		s[0] += a[k] * x[k]
-		s[1] += a[k+1] * x[k+1]
+	if vectors {
+		addDotAVX2(x, factor, a, &s)
+		k = len(x) &^ 3
 	}
-	return s[0] + s[1]
+	for ; k < len(x); k++ {
+		x[k] += factor * a[k]
+		s[k%4] += a[k] * x[k]
+	}
+	return s[0] + s[1] + (s[2] + s[3])
 }
 
 // addStep adds a step for broyden, which holds for full steps only. A shortened step clears the list.

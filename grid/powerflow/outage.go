@@ -23,7 +23,7 @@ type Outages struct {
 	base    *Solution
 	atLimit []int8
 	kinds   []network.Kind
-	qs      []float64 // of the base, with enforced reactive limits
+	ps, qs  []float64 // of the base, with enforced reactive limits
 
 	data, inverseBlocks []float64 // factors at the base solution
 	p, q                []float64 // injections of the base
@@ -86,10 +86,11 @@ func (s *Solver) NewOutages(input Input, opt Options, base *Solution) (*Outages,
 	if !s.lu.factorise() {
 		s.lu.data[0] = math.NaN() // compensation fails, and each outage factors
 	}
-	o.atLimit, o.kinds, o.qs = slices.Clone(s.atLimit), slices.Clone(s.kind), slices.Clone(s.qs)
+	o.atLimit, o.kinds, o.ps, o.qs = slices.Clone(s.atLimit), slices.Clone(s.kind), slices.Clone(s.ps), slices.Clone(s.qs)
 	o.responses = s.newResponses()
 	o.data, o.inverseBlocks = slices.Clone(s.lu.data), slices.Clone(s.lu.inverse)
 	o.rows = s.newRows()
+	s.rows = o.rows
 	o.rows.start(s)
 	o.v = slices.Clone(o.rows.v)
 	o.p, o.q = slices.Clone(s.p), slices.Clone(s.q)
@@ -97,7 +98,7 @@ func (s *Solver) NewOutages(input Input, opt Options, base *Solution) (*Outages,
 		o.changes[i].lower, o.changes[i].upper = make([]half, s.lu.n), make([]half, s.lu.n)
 	}
 	o.supplied = map[string]*Outages{}
-	o.sides = s.net.BridgeSides()
+	o.sides = s.sides()
 	return o, nil
 }
 
@@ -212,7 +213,7 @@ func (o *Outages) outage(branches, units []int, dark []int, attempt *Attempt, ou
 	copy(o.rows.v, o.v)
 	o.lengths = o.lengths[:0]
 	o.responses.reset()
-	defer o.open(branches)()
+	defer s.open(branches)()
 	input, compatible, restore := o.takeOut(units)
 	defer restore()
 	o.markIsland(dark)
@@ -247,74 +248,22 @@ func (o *Outages) outage(branches, units []int, dark []int, attempt *Attempt, ou
 	return result, err
 }
 
-// open takes branches out of the admittances, and returns what puts them back.
-func (o *Outages) open(branches []int) (restore func()) {
-	s, n, y := o.s, o.s.net, o.s.admittance
-	type saved struct {
-		pair   pair
-		gd, bd [2]float64
-	}
-	original := make([]saved, len(branches))
-	for i, branch := range branches {
-		from, to := n.From[branch], n.To[branch]
-		p := &s.pairs[s.pairOf[branch]]
-		original[i] = saved{*p, [2]float64{s.gd[from], s.gd[to]}, [2]float64{s.bd[from], s.bd[to]}}
-		s.gd[from] -= y.Gff[branch]
-		s.bd[from] -= y.Bff[branch]
-		s.gd[to] -= y.Gtt[branch]
-		s.bd[to] -= y.Btt[branch]
-		gij, bij := y.Gft[branch], y.Bft[branch]
-		gji, bji := y.Gtf[branch], y.Btf[branch]
-		if s.flipped[branch] {
-			gij, gji = gji, gij
-			bij, bji = bji, bij
-		}
-		p.gij, p.bij = p.gij-gij, p.bij-bij
-		p.gji, p.bji = p.gji-gji, p.bji-bji
-		if !slices.ContainsFunc(s.branchesAt[from], func(k int32) bool { return s.pairOf[k] == s.pairOf[branch] && !slices.Contains(branches, int(k)) }) {
-			p.gij, p.bij = 0, 0 // exact zeros: no branch is left between its buses
-			p.gji, p.bji = 0, 0
-		}
-		o.rows.set(s, s.pairOf[branch])
-	}
-	return func() {
-		for i, branch := range slices.Backward(branches) {
-			from, to, b := n.From[branch], n.To[branch], &original[i]
-			s.pairs[s.pairOf[branch]] = b.pair
-			s.gd[from], s.gd[to] = b.gd[0], b.gd[1]
-			s.bd[from], s.bd[to] = b.bd[0], b.bd[1]
-			o.rows.set(s, s.pairOf[branch])
-		}
-	}
-}
-
 // takeOut takes units out of the base, and returns the input without them and what puts them back. compatible says whether the
 // base's factors serve.
 func (o *Outages) takeOut(units []int) (input Input, compatible bool, restore func()) {
 	s, n := o.s, o.s.net
 	input = o.input
+	if len(units) == 0 {
+		return input, true, func() {}
+	}
 	power, vg, qd := pick(input.Pg, n.Pg0), pick(input.Vg, n.Vg), pick(input.Qd, n.Qd)
-	type saved struct {
-		gens       []int32
-		ps, lo, hi float64
-	}
-	original := make([]saved, len(units))
-	compatible = true
-	if len(units) > 0 {
-		input.Pg = slices.Clone(power)
-	}
-	for i, unit := range units {
+	restore = s.takeOut(units)
+	compatible, input.Pg = true, slices.Clone(power)
+	for _, unit := range units {
 		b := n.GenBus[unit]
-		original[i] = saved{s.gensAt[b], s.ps[b], s.qlo[b], s.qhi[b]}
 		input.Pg[unit] = 0
 		s.ps[b] -= power[unit]
-		gens := slices.DeleteFunc(slices.Clone(s.gensAt[b]), func(g int32) bool { return int(g) == unit })
-		s.gensAt[b], s.qlo[b], s.qhi[b] = gens, 0, 0
-		for _, g := range gens {
-			s.qlo[b] += n.QMin[g]
-			s.qhi[b] += n.QMax[g]
-		}
-		switch {
+		switch gens := s.gensAt[b]; {
 		case n.Kind[b] == network.PQ:
 			s.qs[b] -= n.Qg0[unit]
 		case len(gens) == 0:
@@ -327,15 +276,7 @@ func (o *Outages) takeOut(units []int) (input Input, compatible bool, restore fu
 			s.qs[b] = s.qlo[b] - qd[b]
 		}
 	}
-	s.outUnits = units
-	return input, compatible, func() {
-		for i, unit := range slices.Backward(units) {
-			b := n.GenBus[unit]
-			s.gensAt[b], s.ps[b] = original[i].gens, original[i].ps
-			s.qlo[b], s.qhi[b] = original[i].lo, original[i].hi
-		}
-		s.outUnits = nil
-	}
+	return input, compatible, restore
 }
 
 // suppliedNumbers bounds the numbers that Supplied keeps.

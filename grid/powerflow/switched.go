@@ -254,7 +254,15 @@ func (r *responses) take(rows int, x []float64, y *[maxRows]float64) {
 // set-points.
 func (o *Outages) mismatch() (worst float64, bus int) {
 	s, r := o.s, o.responses
-	worst, bus = s.mismatch(negligible * cmp.Or(o.opt.Tolerance, DefaultTolerance))
+	size := negligible * cmp.Or(o.opt.Tolerance, DefaultTolerance)
+	if vectors && s.dead == nil && !s.rounded && len(s.unknown)+len(s.net.References) == len(s.position) {
+		var sum float64
+		if worst, sum = mismatchAVX2(s.position, s.kind, s.ps, s.qs, s.p, s.q, s.lu.rhs, size); sum != sum {
+			worst = sum
+		}
+	} else {
+		worst, bus = s.mismatch(size)
+	}
 	for _, m := range r.switched {
 		if b := r.buses[m]; s.kind[b] == network.PV {
 			d := s.vset[b]/s.vm[b] - 1

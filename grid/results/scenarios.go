@@ -198,7 +198,7 @@ func (y *sampling) scenario(ctx context.Context, v *samplingThread, pd, qd []flo
 		if v.check = run.check; pr.Slack != nil && pr.Slack.Shares == nil {
 			v.check = nil // its factors are of this dispatch
 		}
-		w.measure(run.base.Vm, run.base.Va, run.base.Pg, run.base.Qg, nil, w.excesses)
+		w.measure(run.base.Vm, run.base.Va, run.base.Pg, run.base.Qg, nil)
 	}
 	y.mu.Lock()
 	defer y.mu.Unlock()

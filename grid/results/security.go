@@ -35,6 +35,7 @@ func (o *SecurityOptions) conditions(n *network.Network, pr *FlowProblem) Condit
 // Security is what outages do to a power flow.
 type Security struct {
 	Conditions
+	Shard      [2]int        `json:"shard"`      // [i, n] of --shard: the outages are those of every n-th part of the list, from i on; [0, 1] of all
 	Count      int           `json:"count"`      // of outages
 	Breaking   int           `json:"breaking"`   // outages that break a limit
 	Secure     int           `json:"secure"`     // outages with a power flow that breaks no limit more than the base, and that cut off no load
@@ -135,7 +136,7 @@ func After(ctx context.Context, n *network.Network, pr FlowProblem, opt Security
 	if err := y.parts(ctx, w); err != nil {
 		return nil, err
 	}
-	w.measure(y.base.Vm, y.base.Va, y.base.Pg, y.base.Qg, nil, w.excesses)
+	w.measure(y.base.Vm, y.base.Va, y.base.Pg, y.base.Qg, nil)
 	y.out.Elements = y.elements(w)
 	y.out.WallMS = float64(time.Since(start)) / 1e6
 	y.out.rank(opt.Worst)
@@ -193,7 +194,7 @@ func (y *securityRun) solveAll(ctx context.Context, w *securityWatch) (err error
 func brokenBefore(n *network.Network, base *powerflow.Solution) []Broken {
 	w := newSecurityWatch(n, base)
 	list := []Broken{}
-	w.measure(base.Vm, base.Va, base.Pg, base.Qg, nil, w.excesses)
+	w.measure(base.Vm, base.Va, base.Pg, base.Qg, nil)
 	for i, x := range w.excesses {
 		if x > minViolation {
 			list = append(list, w.broken(i, x))
@@ -375,10 +376,8 @@ func (y *securityRun) part(ctx context.Context, v *worker, all *securityWatch, f
 // get another one.
 func (y *securityRun) record(i int, v *worker, outage powerflow.Outage) {
 	c := y.list[i]
-	g := Group{Branches: []int{c.Branch}}
-	if c.Branch < 0 {
-		g = Group{Units: []int{c.Unit}}
-	}
+	var g Group
+	g.Branches, g.Units = c.Elements()
 	r := &y.out.Outages[i]
 	*r = newAfterOutage(y.outage(i))
 	lines := len(y.withLines(Group{}, outage.Islanded).Units) > 0
@@ -447,18 +446,19 @@ func (y *securityRun) write(i int, v *worker, g Group, outage powerflow.Outage) 
 func (y *securityRun) measure(i int, w *securityWatch, vm, va, pg, qg []float64, dark []int) {
 	r, worst := &y.out.Outages[i], 0.0
 	excesses := w.excesses
-	w.measure(vm, va, pg, qg, dark, excesses)
 	var violated []int
-	for k, excess := range excesses {
+	for _, k := range w.measure(vm, va, pg, qg, dark) {
+		excess := excesses[k]
 		if excess >= w.extreme[k] {
 			w.keep(k, excess, i)
+			w.floor[k] = max(-math.MaxFloat64, min(excess, y.threshold[k]))
 		}
 		if excess > y.threshold[k] {
 			violated = append(violated, k)
 		}
 	}
 	severity := func(k int) float64 { return w.severity(k, excesses[k]) }
-	slices.SortStableFunc(violated, func(a, b int) int { return cmp.Compare(severity(b), severity(a)) })
+	slices.SortFunc(violated, func(a, b int) int { return cmp.Or(cmp.Compare(severity(b), severity(a)), cmp.Compare(a, b)) })
 	for _, k := range violated {
 		r.Violations, worst = append(r.Violations, w.broken(k, excesses[k])), max(worst, severity(k))
 	}

@@ -13,6 +13,17 @@ import (
 // Outage is a branch or unit that goes out of service, by index; the other index is −1.
 type Outage struct{ Branch, Unit int }
 
+// Elements are the branches and units that are out.
+func (o Outage) Elements() (branches, units []int) {
+	if o.Branch >= 0 {
+		branches = []int{o.Branch}
+	}
+	if o.Unit >= 0 {
+		units = []int{o.Unit}
+	}
+	return branches, units
+}
+
 // Branches returns the outages of all branches that keep the network connected.
 func Branches(n *network.Network) (list []Outage) {
 	for k, bridge := range n.Bridges() {
