@@ -43,9 +43,8 @@ func (o *Outages) restoreBase() {
 }
 
 // compensate iterates with the base factors, corrected by what the outage of branches changes in the Jacobian at the base
-// solution. It begins at the start, if there is one: a power flow beyond reactive limits. It reports whether that found a
-// power flow within enforced ones.
-func (o *Outages) compensate(branches []int, start *Attempt, out *Solution) bool {
+// solution. It reports whether that found a power flow within enforced reactive limits.
+func (o *Outages) compensate(branches []int, out *Solution) bool {
 	s := o.s
 	o.count = 0
 	for _, branch := range branches {
@@ -57,13 +56,7 @@ func (o *Outages) compensate(branches []int, start *Attempt, out *Solution) bool
 	if !o.responses.follow(o) {
 		return false
 	}
-	switch {
-	case start != nil:
-		copy(s.vm, start.Vm)
-		copy(s.va, start.Va)
-		o.rows.start(s)
-		out.Iterations = start.Steps
-	case o.count == 1 && len(branches) == 1 && len(s.outUnits) == 0:
+	if o.count == 1 && len(branches) == 1 && len(s.outUnits) == 0 {
 		out.Mismatch = o.firstMismatch(&o.changes[0])
 		return o.iterate(false, out)
 	}
@@ -193,7 +186,7 @@ func (o *Outages) broyden() {
 	if n == 0 {
 		return
 	}
-	share := dot(o.steps[0], x) / o.lengths[0]
+	share := addDot(x, 0, o.steps[0]) / o.lengths[0]
 	for j := 1; j < n; j++ {
 		share = addDot(x, share, o.steps[j]) / o.lengths[j]
 	}

@@ -47,8 +47,8 @@ type Outage struct {
 	Solution *Solution // owned by Outages until the next call
 	// Islanded lists the buses left without a reference. They are dead, and the solution is of the rest.
 	Islanded []int
-	// Compensated says that the base factors served, Lanes that it was solved next to others in the lanes of vectors.
-	Compensated, Lanes bool
+	// Compensated says that the base factors served.
+	Compensated bool
 	// Balance says that no unit takes up the balance: the only one at a reference is out.
 	Balance bool
 }
@@ -87,7 +87,7 @@ func (s *Solver) NewOutages(input Input, opt Options, base *Solution) (*Outages,
 		s.lu.data[0] = math.NaN() // compensation fails, and each outage factors
 	}
 	o.atLimit, o.kinds, o.ps, o.qs = slices.Clone(s.atLimit), slices.Clone(s.kind), slices.Clone(s.ps), slices.Clone(s.qs)
-	o.responses = s.newResponses()
+	o.responses = &responses{}
 	o.data, o.inverseBlocks = slices.Clone(s.lu.data), slices.Clone(s.lu.inverse)
 	o.rows = s.newRows()
 	s.rows = o.rows
@@ -115,74 +115,15 @@ func (s *Solution) distance(from *Solution) float64 {
 	return largest
 }
 
-// Network is the network with the kinds of buses of the base: PQ at a reactive limit.
-func (o *Outages) Network() *network.Network {
-	n := *o.s.net
-	n.Kind = slices.Clone(n.Kind)
-	for b, h := range o.atLimit {
-		if h != 0 {
-			n.Kind[b] = network.PQ
-		}
-	}
-	return &n
-}
-
-// Specified are the injections by bus of the outages' power flows, generation minus load, pu.
-func (o *Outages) Specified() (p, q []float64) {
-	o.restoreBase()
-	return slices.Clone(o.s.ps), slices.Clone(o.s.qs)
-}
-
 // Base is the solution that outages start from. Do not change it.
 func (o *Outages) Base() *Solution { return o.base }
-
-// Options are the options of the power flows.
-func (o *Outages) Options() Options { return o.opt }
-
-// Products is the number of block products of a factorisation of the Jacobian.
-func (o *Outages) Products() int { return len(o.s.lu.target) }
 
 // Bridge says whether a branch's outage leaves an island.
 func (o *Outages) Bridge(branch int) bool { return o.sides[branch] != nil }
 
-// Adopt writes a power flow of a branch outage that was found elsewhere: voltages and injections by bus, balanced to
-// a mismatch. It returns false, with out undefined, where that exceeds enforced reactive limits.
-func (o *Outages) Adopt(vm, va, p, q []float64, mismatch float64, out *Solution) bool {
-	s := o.s
-	o.restoreBase()
-	copy(s.vm, vm)
-	copy(s.va, va)
-	copy(s.p, p)
-	copy(s.q, q)
-	s.reset(out)
-	out.Mismatch = mismatch
-	if o.opt.EnforceQ && s.enforce(out, reactiveSlack) {
-		return false
-	}
-	o.finish(out)
-	return true
-}
-
 // Branch is the power flow without a branch in service; out is written.
 func (o *Outages) Branch(branch int, out *Solution) (Outage, error) {
-	return o.outage([]int{branch}, nil, o.cutOff(branch), nil, out)
-}
-
-// Attempt is the last iterate of Newton's method elsewhere, from the base without a branch. It found no power flow, or
-// one beyond reactive limits.
-type Attempt struct {
-	Vm, Va []float64 // by bus
-	Steps  int
-	Solved bool
-}
-
-// Retry is Branch after an attempt of Newton's method. One that is solved is gone on with. Of another one compensation is
-// tried, else the attempt is the result; with EnforceQ it is Branch.
-func (o *Outages) Retry(branch int, attempt Attempt, out *Solution) (Outage, error) {
-	if o.opt.EnforceQ && !attempt.Solved {
-		return o.Branch(branch, out)
-	}
-	return o.outage([]int{branch}, nil, o.cutOff(branch), &attempt, out)
+	return o.Without([]int{branch}, nil, o.cutOff(branch), out)
 }
 
 // Unit is the power flow without a unit. The reference takes up its power, and a bus without another unit becomes
@@ -200,11 +141,7 @@ func (o *Outages) Unit(unit int, out *Solution) (Outage, error) {
 
 // Without is the power flow without branches and units, which leave each reference a unit. Buses that are cut off from all
 // references are dark.
-func (o *Outages) Without(branches, units []int, dark []int, out *Solution) (Outage, error) {
-	return o.outage(branches, units, dark, nil, out)
-}
-
-func (o *Outages) outage(branches, units []int, dark []int, attempt *Attempt, out *Solution) (result Outage, err error) {
+func (o *Outages) Without(branches, units []int, dark []int, out *Solution) (result Outage, err error) {
 	s := o.s
 	s.reset(out)
 	o.restoreBase()
@@ -212,30 +149,17 @@ func (o *Outages) outage(branches, units []int, dark []int, attempt *Attempt, ou
 	copy(s.va, o.base.Va)
 	copy(o.rows.v, o.v)
 	o.lengths = o.lengths[:0]
-	o.responses.reset()
+	if o.responses.reset(); o.responses.number == nil && (o.opt.EnforceQ || len(units) > 0) {
+		o.responses = o.newResponses()
+	}
 	defer s.open(branches)()
 	input, compatible, restore := o.takeOut(units)
 	defer restore()
 	o.markIsland(dark)
-	var start *Attempt
-	if attempt != nil && attempt.Solved {
-		start, attempt = attempt, nil
-	}
 	result = Outage{Solution: out, Islanded: dark}
-	switch {
-	case compatible && len(branches) <= maxOut && o.compensate(branches, start, out):
-		result.Compensated = true
+	if result.Compensated = compatible && len(branches) <= maxOut && o.compensate(branches, out); result.Compensated {
 		o.finish(out)
-	case attempt != nil:
-		copy(s.vm, attempt.Vm)
-		copy(s.va, attempt.Va)
-		s.evaluate()
-		out.Iterations, out.Status = attempt.Steps, IterationLimit
-		if out.Mismatch, out.MismatchBus = s.mismatch(0); !(out.Mismatch < Hopeless) {
-			out.Status = Diverged
-		}
-		o.finish(out)
-	default:
+	} else {
 		o.hasBaseFactors = false
 		copy(out.Vm, o.base.Vm)
 		copy(out.Va, o.base.Va)

@@ -149,7 +149,6 @@ func (y *securityRun) key() (string, error) {
 }
 
 func (c *SolvedBy) add(other SolvedBy) {
-	c.Lanes += other.Lanes
 	c.BaseFactors += other.BaseFactors
 	c.OwnFactors += other.OwnFactors
 }

@@ -100,7 +100,6 @@ type sampling struct {
 	n       *network.Network
 	pr      FlowProblem
 	opt     SecurityOptions
-	lanes   laneSolvers
 	threads []samplingThread
 
 	mu       sync.Mutex // of the sums
@@ -188,7 +187,7 @@ func (y *sampling) scenario(ctx context.Context, v *samplingThread, pd, qd []flo
 	var w *securityWatch
 	if solved {
 		w = newSecurityWatch(run.n, run.base)
-		run.lanes, run.check = &y.lanes, v.check
+		run.check = v.check
 		if err := run.start(); err != nil {
 			return err
 		}
