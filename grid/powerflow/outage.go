@@ -15,7 +15,7 @@ import (
 // base. Where that does not converge, Newton's method continues with its own factors. Either way a result is a power flow to the same tolerance as any
 // other.
 //
-// It is not safe for concurrent use; take one for each goroutine, of a Clone.
+// The solver serves it alone. It is not safe for concurrent use; take one for each goroutine, of a Clone.
 type Outages struct {
 	s       *Solver
 	input   Input
@@ -25,7 +25,7 @@ type Outages struct {
 	kinds   []network.Kind
 	ps, qs  []float64 // of the base, with enforced reactive limits
 
-	data, inverseBlocks []float64 // factors at the base solution
+	data, inverseBlocks []float64 // factors at the base solution; nil while the solver has no others
 	p, q                []float64 // injections of the base
 	rows                *rows
 	v                   [][2]float64 // voltages of the base
@@ -88,7 +88,7 @@ func (s *Solver) NewOutages(input Input, opt Options, base *Solution) (*Outages,
 	}
 	o.atLimit, o.kinds, o.ps, o.qs = slices.Clone(s.atLimit), slices.Clone(s.kind), slices.Clone(s.ps), slices.Clone(s.qs)
 	o.responses = &responses{}
-	o.data, o.inverseBlocks = slices.Clone(s.lu.data), slices.Clone(s.lu.inverse)
+	o.hasBaseFactors = true
 	o.rows = s.newRows()
 	s.rows = o.rows
 	o.rows.start(s)
@@ -160,7 +160,9 @@ func (o *Outages) Without(branches, units []int, dark []int, out *Solution) (res
 	if result.Compensated = compatible && len(branches) <= maxOut && o.compensate(branches, out); result.Compensated {
 		o.finish(out)
 	} else {
-		o.hasBaseFactors = false
+		if o.hasBaseFactors = false; o.data == nil {
+			o.data, o.inverseBlocks = slices.Clone(s.lu.data), slices.Clone(s.lu.inverse)
+		}
 		copy(out.Vm, o.base.Vm)
 		copy(out.Va, o.base.Va)
 		err = s.Solve(input, o.opt, out)
@@ -235,7 +237,7 @@ func (o *Outages) Supplied(former, further []int) (*Outages, error) {
 	if err != nil {
 		return nil, err
 	}
-	if (len(o.supplied)+1)*len(o.data) > suppliedNumbers {
+	if (len(o.supplied)+1)*len(o.s.lu.data) > suppliedNumbers {
 		clear(o.supplied)
 	}
 	o.supplied[key] = y

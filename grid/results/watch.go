@@ -82,9 +82,11 @@ const rounded = 1 - 1e-15
 func (w *securityWatch) measure(vm, va, pg, qg []float64, dark []int) (reached []int) {
 	n, f, lowest := w.n, w.p.Flows, math.Inf(-1)
 	nb, nl, ng := n.Buses(), n.Branches(), n.Gens()
-	w.p.Vm, w.p.Va = vm, va
-	w.p.Pg, w.p.Qg = pg, qg
-	w.kinds, reached = nil, w.reached[:0]
+	if len(w.p.Vm) == 0 || &vm[0] != &w.p.Vm[0] || (pg == nil) != (w.p.Pg == nil) { // another solution's
+		w.p.Vm, w.p.Va = vm, va
+		w.p.Pg, w.p.Qg, w.kinds = pg, qg, nil
+	}
+	reached = w.reached[:0]
 	excess, floor := w.excesses, w.floor
 	for b, v := range vm {
 		sin, cos := powerflow.Sincos(va[b] - w.base[b])
@@ -115,20 +117,30 @@ func (w *securityWatch) measure(vm, va, pg, qg []float64, dark []int) (reached [
 		excess[2*nb+k], excess[2*nb+nl+k] = lowest, lowest
 	}
 	units := 2 * (nb + nl)
-	for g, b := range n.GenBus {
-		values := [4]float64{lowest, lowest, lowest, lowest}
-		if pg != nil && !slices.Contains(w.outUnits, g) && !slices.Contains(dark, b) {
-			values = [4]float64{n.PMin[g] - pg[g], pg[g] - n.PMax[g], n.QMin[g] - qg[g], qg[g] - n.QMax[g]}
-		}
-		for k, x := range values {
-			if i := units + k*ng + g; x >= floor[i] {
+	for k, c := range [4]struct {
+		sign          float64
+		bound, values []float64
+	}{{1, n.PMin, pg}, {-1, n.PMax, pg}, {1, n.QMin, qg}, {-1, n.QMax, qg}} {
+		for g, v := range c.values {
+			if x, i := c.sign*(c.bound[g]-v), units+k*ng+g; x >= floor[i] {
 				excess[i] = x
 				reached = append(reached, i)
 			}
 		}
 	}
+	out := w.outUnits
 	for _, b := range dark {
 		excess[b], excess[nb+b] = lowest, lowest
+		for g, bus := range n.GenBus {
+			if bus == b {
+				out = append(slices.Clip(out), g)
+			}
+		}
+	}
+	for _, g := range out {
+		for k := range 4 {
+			excess[units+k*ng+g] = lowest
+		}
 	}
 	w.reached = reached
 	return reached
