@@ -81,8 +81,7 @@ func (s *Solver) NewOutages(input Input, opt Options, base *Solution) (*Outages,
 	if sol.distance(base) > max(sameBase, sameBaseTolerances*opt.Tolerance) {
 		o.base = sol
 	}
-	s.evaluate()
-	s.jacobian()
+	s.jacobian() // at the voltages that Solve has evaluated last
 	if !s.lu.factorise() {
 		s.lu.data[0] = math.NaN() // compensation fails, and each outage factors
 	}
