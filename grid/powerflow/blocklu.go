@@ -106,6 +106,11 @@ func (f *blockLU) factorise() bool {
 		from, to := int(f.start[k]), int(f.start[k+1])
 		m := to - from
 		right, column := f.rightOf(k), f.columnOf(k)
+		if vectors {
+			eliminateAVX2(column, right, data, target[:m*m], (*[4]float64)(inv))
+			target = target[m*m:]
+			continue
+		}
 		for a := 0; a < m; a++ {
 			l := column[4*a : 4*a+4 : 4*a+4]
 			l0, l1 := l[0]*i0+l[1]*i2, l[0]*i1+l[1]*i3

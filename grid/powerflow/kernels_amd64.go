@@ -23,6 +23,9 @@ func backwardAVX2(start, row []int32, upper, inverse, x []float64)
 func injectAVX2(first []int32, entries []admittance, v [][2]float64, vm, gd, bd, p, q []float64)
 
 //go:noescape
+func eliminateAVX2(column, right, data []float64, target []int32, inverse *[4]float64)
+
+//go:noescape
 func halvesAVX2(lowerHalves, upperHalves []half, path, start, row []int32, upper, lower, inverse []float64)
 
 //go:noescape

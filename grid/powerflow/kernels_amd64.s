@@ -429,3 +429,53 @@ halvesEntry:
 halvesEnd:
 	VZEROUPPER
 	RET
+
+// func eliminateAVX2(column, right, data []float64, target []int32, inverse *[4]float64)
+TEXT ·eliminateAVX2(SB), NOSPLIT, $0-104
+	MOVQ column_base+0(FP), SI
+	MOVQ column_len+8(FP), CX
+	MOVQ right_base+24(FP), DI
+	MOVQ data_base+48(FP), R8
+	MOVQ target_base+72(FP), R9
+	MOVQ inverse+96(FP), R10
+	SHRQ $2, CX
+	MOVQ CX, R12
+	VBROADCASTF128 (R10), Y8
+	VBROADCASTF128 16(R10), Y9
+
+eliminate:
+	DECQ      R12
+	JLT       eliminateEnd
+	VMOVUPD   (SI), Y0
+	VPERMILPD $0, Y0, Y1
+	VPERMILPD $15, Y0, Y2
+	VMULPD    Y8, Y1, Y1
+	VMULPD    Y9, Y2, Y2
+	VADDPD    Y2, Y1, Y0
+	VMOVUPD   Y0, (SI)
+	VPERMILPD $0, Y0, Y1
+	VPERMILPD $15, Y0, Y2
+	ADDQ      $32, SI
+	MOVQ      DI, R11
+	MOVQ      CX, DX
+
+eliminateBlock:
+	DECQ    DX
+	JLT     eliminate
+	VBROADCASTF128 (R11), Y3
+	VBROADCASTF128 16(R11), Y4
+	VMULPD  Y3, Y1, Y3
+	VMULPD  Y4, Y2, Y4
+	VADDPD  Y4, Y3, Y3
+	MOVLQSX (R9), BX
+	SHLQ    $5, BX
+	VMOVUPD (R8)(BX*1), Y5
+	VSUBPD  Y3, Y5, Y5
+	VMOVUPD Y5, (R8)(BX*1)
+	ADDQ    $32, R11
+	ADDQ    $4, R9
+	JMP     eliminateBlock
+
+eliminateEnd:
+	VZEROUPPER
+	RET

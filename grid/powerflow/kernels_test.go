@@ -47,6 +47,17 @@ func TestKernelsWriteWhatGoWrites(t *testing.T) {
 				o.s.lu.rhs[i] = size * rng.NormFloat64() * float64(rng.IntN(2))
 			}
 		}
+		lu := *o.s.lu
+		factors := func() []float64 { return append(append([]float64(nil), lu.data...), lu.inverse...) }
+		o.s.jacobian()
+		lu.data, lu.inverse = append([]float64(nil), lu.data...), append([]float64(nil), lu.inverse...)
+		matrix := append([]float64(nil), lu.data...)
+		same("factors", factors, func() {
+			copy(lu.data, matrix)
+			lu.factorise()
+		})
+		require.OK(t, base.Solve(Input{}, Options{}, s))
+		o = require.Get(base.NewOutages(Input{}, Options{}, s))(t)
 		for range 20 {
 			fill(1)
 			same("forward", x, o.s.lu.forward)
