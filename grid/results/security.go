@@ -408,11 +408,7 @@ func (y *securityRun) write(i int, v *worker, g Group, outage powerflow.Outage) 
 func (y *securityRun) measure(i int, w *securityWatch, vm, va, pg, qg []float64, dark []int) {
 	r, worst := &y.out.Outages[i], 0.0
 	excesses := w.excesses
-	type violation struct {
-		limit    int
-		severity float64
-	}
-	var violated []violation
+	violated := w.violated[:0]
 	for _, k := range w.measure(vm, va, pg, qg, dark) {
 		excess := excesses[k]
 		if excess >= w.extreme[k] {
@@ -430,7 +426,7 @@ func (y *securityRun) measure(i int, w *securityWatch, vm, va, pg, qg []float64,
 	for _, v := range violated {
 		r.Violations, worst = append(r.Violations, w.broken(v.limit, excesses[v.limit])), max(worst, v.severity)
 	}
-	r.Severity = &worst
+	r.Severity, w.violated = &worst, violated
 }
 
 // elements are the extremes of all limits; of a rating that at the end where it is heavier loaded.

@@ -37,6 +37,14 @@ type securityWatch struct {
 	outage  []int
 	floor   []float64 // excesses below it are of no interest
 	reached []int     // limits with others
+
+	violated []violation // of use
+}
+
+// violation is a limit that is broken more than in the base.
+type violation struct {
+	limit    int
+	severity float64
 }
 
 func newSecurityWatch(n *network.Network, base *powerflow.Solution) *securityWatch {
