@@ -284,7 +284,10 @@ func shortReason(reason string) string {
 func printSecurity(w io.Writer, y *results.Security) {
 	fmt.Fprintf(w, "%s: %s in %.3f ms: %d secure; %s a limit, %s off load, %d without a power flow\n", y.Case, count(y.Count, "outage"), y.WallMS,
 		y.Secure, countOf(y.Breaking, "breaks", "break"), countOf(y.CutOff, "cuts", "cut"), y.Unsolved)
-	fmt.Fprintf(w, "solved: %d in lanes, %d by the factors of the base, %d by their own\n", y.SolvedBy.Lanes, y.SolvedBy.BaseFactors, y.SolvedBy.OwnFactors)
+	fmt.Fprintf(w, "solved: %d by the factors of the base, %d by their own\n", y.SolvedBy.BaseFactors, y.SolvedBy.OwnFactors)
+	if y.Shard[1] > 1 {
+		fmt.Fprintf(w, "these are part %d of %d, counted from 0\n", y.Shard[0], y.Shard[1])
+	}
 	if y.Emergency != 1 || y.Band != 0 {
 		fmt.Fprintf(w, "after an outage ratings are %g times as large, and voltage limits %g pu wider\n", y.Emergency, y.Band)
 	}

@@ -101,7 +101,7 @@ step has none.`,
 // list reads --outages. Words leave out branches that cut off a part of the network; a file may name those that leave
 // units in both parts.
 func (y *secureFlags) list(n *network.Network) ([]secure.Outage, error) {
-	list, word, err := namedOutages(n, y.outages, secure.ReadOutages)
+	list, word, err := namedOutages(n, y.outages, results.ReadElements)
 	if err != nil || !word {
 		return list, err
 	}

@@ -106,6 +106,11 @@ func (f *blockLU) factorise() bool {
 		from, to := int(f.start[k]), int(f.start[k+1])
 		m := to - from
 		right, column := f.rightOf(k), f.columnOf(k)
+		if vectors {
+			eliminateAVX2(column, right, data, target[:m*m], (*[4]float64)(inv))
+			target = target[m*m:]
+			continue
+		}
 		for a := 0; a < m; a++ {
 			l := column[4*a : 4*a+4 : 4*a+4]
 			l0, l1 := l[0]*i0+l[1]*i2, l[0]*i1+l[1]*i3
@@ -144,6 +149,10 @@ func (f *blockLU) solve() {
 // forward overwrites rhs with (I + L)⁻¹ of it. Positions whose numbers are still zero cost nothing.
 func (f *blockLU) forward() {
 	x := f.rhs
+	if vectors {
+		forwardAVX2(f.start, f.row, f.data[4*f.lower(0):], x)
+		return
+	}
 	for k := range f.n {
 		y0, y1 := x[2*k], x[2*k+1]
 		if y0 == 0 && y1 == 0 {
@@ -161,14 +170,21 @@ func (f *blockLU) forward() {
 // backward overwrites rhs with (D + U)⁻¹ of it.
 func (f *blockLU) backward() {
 	x := f.rhs
+	if vectors {
+		backwardAVX2(f.start, f.row, f.data[4*f.upper(0):], f.inverse, x)
+		return
+	}
 	for k := f.n - 1; k >= 0; k-- {
-		y0, y1 := x[2*k], x[2*k+1]
+		var sums [4]float64
 		right := f.rightOf(k)
 		for b, r := range f.row[f.start[k]:f.start[k+1]] {
-			u := right[4*b : 4*b+4 : 4*b+4]
-			y0 -= u[0]*x[2*r] + u[1]*x[2*r+1]
-			y1 -= u[2]*x[2*r] + u[3]*x[2*r+1]
+			u := (*[4]float64)(right[4*b:])
+			sums[0] += u[0] * x[2*r]
+			sums[1] += u[1] * x[2*r+1]
+			sums[2] += u[2] * x[2*r]
+			sums[3] += u[3] * x[2*r+1]
 		}
+		y0, y1 := x[2*k]-(sums[0]+sums[1]), x[2*k+1]-(sums[2]+sums[3])
 		inv := f.inverse[4*k : 4*k+4 : 4*k+4]
 		x[2*k], x[2*k+1] = inv[0]*y0+inv[1]*y1, inv[2]*y0+inv[3]*y1
 	}
@@ -202,6 +218,10 @@ type half [2 * columns]float64
 // halves overwrites columns of the identity by (I + L)⁻¹ and by (D + U)⁻ᵀ of them. Only positions of the path are
 // not zero.
 func (f *blockLU) halves(lowerHalves, upperHalves []half, path []int32) {
+	if vectors {
+		halvesAVX2(lowerHalves, upperHalves, path, f.start, f.row, f.data[4*f.upper(0):], f.data[4*f.lower(0):], f.inverse)
+		return
+	}
 	for _, k := range path {
 		y, z, i := &lowerHalves[k], &upperHalves[k], (*[4]float64)(f.inverse[4*k:])
 		for c := range columns {

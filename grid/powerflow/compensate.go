@@ -37,14 +37,14 @@ func (o *Outages) restoreBase() {
 	// Enforced limits are those of the base.
 	copy(s.atLimit, o.atLimit)
 	copy(s.kind, o.kinds)
+	copy(s.ps, o.ps)
 	copy(s.qs, o.qs)
 	clear(s.released)
 }
 
 // compensate iterates with the base factors, corrected by what the outage of branches changes in the Jacobian at the base
-// solution. It begins at the start, if there is one: a power flow beyond reactive limits. It reports whether that found a
-// power flow within enforced ones.
-func (o *Outages) compensate(branches []int, start *Attempt, out *Solution) bool {
+// solution. It reports whether that found a power flow within enforced reactive limits.
+func (o *Outages) compensate(branches []int, out *Solution) bool {
 	s := o.s
 	o.count = 0
 	for _, branch := range branches {
@@ -56,13 +56,7 @@ func (o *Outages) compensate(branches []int, start *Attempt, out *Solution) bool
 	if !o.responses.follow(o) {
 		return false
 	}
-	switch {
-	case start != nil:
-		copy(s.vm, start.Vm)
-		copy(s.va, start.Va)
-		o.rows.start(s)
-		out.Iterations = start.Steps
-	case o.count == 1 && len(branches) == 1 && len(s.outUnits) == 0:
+	if o.count == 1 && len(branches) == 1 && len(s.outUnits) == 0 {
 		out.Mismatch = o.firstMismatch(&o.changes[0])
 		return o.iterate(false, out)
 	}
@@ -192,7 +186,7 @@ func (o *Outages) broyden() {
 	if n == 0 {
 		return
 	}
-	share := dot(o.steps[0], x) / o.lengths[0]
+	share := addDot(x, 0, o.steps[0]) / o.lengths[0]
 	for j := 1; j < n; j++ {
 		share = addDot(x, share, o.steps[j]) / o.lengths[j]
 	}
@@ -204,16 +198,18 @@ func (o *Outages) broyden() {
 
 // addDot adds a multiple of a to x, and returns their product then.
 func addDot(x []float64, factor float64, a []float64) float64 {
-	var s [2]float64
+	var s [4]float64
 	a = a[:len(x)]
 	k := 0
-	for ; k+2 <= len(x); k += 2 { // two numbers a position
-		x[k] += factor * a[k]
-		x[k+1] += factor * a[k+1]
-		s[0] += a[k] * x[k]
-		s[1] += a[k+1] * x[k+1]
+	if vectors {
+		addDotAVX2(x, factor, a, &s)
+		k = len(x) &^ 3
 	}
-	return s[0] + s[1]
+	for ; k < len(x); k++ {
+		x[k] += factor * a[k]
+		s[k%4] += a[k] * x[k]
+	}
+	return s[0] + s[1] + (s[2] + s[3])
 }
 
 // addStep adds a step for broyden, which holds for full steps only. A shortened step clears the list.

@@ -350,29 +350,29 @@ const (
 	MaxAngleStep     = 1.5
 )
 
-// stepScale shortens the solution of the linear system, of a squared length, to the longest allowed step.
-func (s *Solver) stepScale() (scale, length float64) {
+// stepScale shortens the solution of the linear system, of a largest angle and a squared length, to the longest allowed step.
+func (s *Solver) stepScale() (scale, angle, length float64) {
 	x := s.lu.rhs
-	angle, magnitude := 0.0, 0.0
-	var squares [2]float64
-	for k := 0; k+1 < len(x); k += 2 {
-		a, m := math.Abs(x[k]), math.Abs(x[k+1])
-		if a > angle {
-			angle = a
-		}
-		if m > magnitude {
-			magnitude = m
-		}
-		squares[0] += a * a
-		squares[1] += m * m
+	var largest, squares [4]float64 // of angles and magnitudes at even and at odd positions
+	k := 0
+	if vectors {
+		lengthsAVX2(x, &largest, &squares)
+		k = len(x) &^ 3
 	}
-	return min(1, MaxAngleStep/angle, MaxMagnitudeStep/magnitude), squares[0] + squares[1]
+	for ; k < len(x); k++ {
+		if size := math.Abs(x[k]); size > largest[k%4] {
+			largest[k%4] = size
+		}
+		squares[k%4] += x[k] * x[k]
+	}
+	angle = max(largest[0], largest[2])
+	return min(1, MaxAngleStep/angle, MaxMagnitudeStep/max(largest[1], largest[3])), angle, squares[0] + squares[1] + (squares[2] + squares[3])
 }
 
 // step adds the solution of the linear system to the voltages, shortened where it is too long.
 func (s *Solver) step() {
 	x := s.lu.rhs
-	scale, _ := s.stepScale()
+	scale, _, _ := s.stepScale()
 	for k, b := range s.unknown {
 		s.va[b] += scale * x[2*k]
 		s.vm[b] += scale * s.vm[b] * x[2*k+1]

@@ -15,7 +15,7 @@ import (
 // base. Where that does not converge, Newton's method continues with its own factors. Either way a result is a power flow to the same tolerance as any
 // other.
 //
-// It is not safe for concurrent use; take one for each goroutine, of a Clone.
+// The solver serves it alone. It is not safe for concurrent use; take one for each goroutine, of a Clone.
 type Outages struct {
 	s       *Solver
 	input   Input
@@ -23,9 +23,9 @@ type Outages struct {
 	base    *Solution
 	atLimit []int8
 	kinds   []network.Kind
-	qs      []float64 // of the base, with enforced reactive limits
+	ps, qs  []float64 // of the base, with enforced reactive limits
 
-	data, inverseBlocks []float64 // factors at the base solution
+	data, inverseBlocks []float64 // factors at the base solution; nil while the solver has no others
 	p, q                []float64 // injections of the base
 	rows                *rows
 	v                   [][2]float64 // voltages of the base
@@ -47,8 +47,8 @@ type Outage struct {
 	Solution *Solution // owned by Outages until the next call
 	// Islanded lists the buses left without a reference. They are dead, and the solution is of the rest.
 	Islanded []int
-	// Compensated says that the base factors served, Lanes that it was solved next to others in the lanes of vectors.
-	Compensated, Lanes bool
+	// Compensated says that the base factors served.
+	Compensated bool
 	// Balance says that no unit takes up the balance: the only one at a reference is out.
 	Balance bool
 }
@@ -81,15 +81,15 @@ func (s *Solver) NewOutages(input Input, opt Options, base *Solution) (*Outages,
 	if sol.distance(base) > max(sameBase, sameBaseTolerances*opt.Tolerance) {
 		o.base = sol
 	}
-	s.evaluate()
-	s.jacobian()
+	s.jacobian() // at the voltages that Solve has evaluated last
 	if !s.lu.factorise() {
 		s.lu.data[0] = math.NaN() // compensation fails, and each outage factors
 	}
-	o.atLimit, o.kinds, o.qs = slices.Clone(s.atLimit), slices.Clone(s.kind), slices.Clone(s.qs)
-	o.responses = s.newResponses()
-	o.data, o.inverseBlocks = slices.Clone(s.lu.data), slices.Clone(s.lu.inverse)
+	o.atLimit, o.kinds, o.ps, o.qs = slices.Clone(s.atLimit), slices.Clone(s.kind), slices.Clone(s.ps), slices.Clone(s.qs)
+	o.responses = &responses{}
+	o.hasBaseFactors = true
 	o.rows = s.newRows()
+	s.rows = o.rows
 	o.rows.start(s)
 	o.v = slices.Clone(o.rows.v)
 	o.p, o.q = slices.Clone(s.p), slices.Clone(s.q)
@@ -97,7 +97,7 @@ func (s *Solver) NewOutages(input Input, opt Options, base *Solution) (*Outages,
 		o.changes[i].lower, o.changes[i].upper = make([]half, s.lu.n), make([]half, s.lu.n)
 	}
 	o.supplied = map[string]*Outages{}
-	o.sides = s.net.BridgeSides()
+	o.sides = s.sides()
 	return o, nil
 }
 
@@ -114,74 +114,15 @@ func (s *Solution) distance(from *Solution) float64 {
 	return largest
 }
 
-// Network is the network with the kinds of buses of the base: PQ at a reactive limit.
-func (o *Outages) Network() *network.Network {
-	n := *o.s.net
-	n.Kind = slices.Clone(n.Kind)
-	for b, h := range o.atLimit {
-		if h != 0 {
-			n.Kind[b] = network.PQ
-		}
-	}
-	return &n
-}
-
-// Specified are the injections by bus of the outages' power flows, generation minus load, pu.
-func (o *Outages) Specified() (p, q []float64) {
-	o.restoreBase()
-	return slices.Clone(o.s.ps), slices.Clone(o.s.qs)
-}
-
 // Base is the solution that outages start from. Do not change it.
 func (o *Outages) Base() *Solution { return o.base }
-
-// Options are the options of the power flows.
-func (o *Outages) Options() Options { return o.opt }
-
-// Products is the number of block products of a factorisation of the Jacobian.
-func (o *Outages) Products() int { return len(o.s.lu.target) }
 
 // Bridge says whether a branch's outage leaves an island.
 func (o *Outages) Bridge(branch int) bool { return o.sides[branch] != nil }
 
-// Adopt writes a power flow of a branch outage that was found elsewhere: voltages and injections by bus, balanced to
-// a mismatch. It returns false, with out undefined, where that exceeds enforced reactive limits.
-func (o *Outages) Adopt(vm, va, p, q []float64, mismatch float64, out *Solution) bool {
-	s := o.s
-	o.restoreBase()
-	copy(s.vm, vm)
-	copy(s.va, va)
-	copy(s.p, p)
-	copy(s.q, q)
-	s.reset(out)
-	out.Mismatch = mismatch
-	if o.opt.EnforceQ && s.enforce(out, reactiveSlack) {
-		return false
-	}
-	o.finish(out)
-	return true
-}
-
 // Branch is the power flow without a branch in service; out is written.
 func (o *Outages) Branch(branch int, out *Solution) (Outage, error) {
-	return o.outage([]int{branch}, nil, o.cutOff(branch), nil, out)
-}
-
-// Attempt is the last iterate of Newton's method elsewhere, from the base without a branch. It found no power flow, or
-// one beyond reactive limits.
-type Attempt struct {
-	Vm, Va []float64 // by bus
-	Steps  int
-	Solved bool
-}
-
-// Retry is Branch after an attempt of Newton's method. One that is solved is gone on with. Of another one compensation is
-// tried, else the attempt is the result; with EnforceQ it is Branch.
-func (o *Outages) Retry(branch int, attempt Attempt, out *Solution) (Outage, error) {
-	if o.opt.EnforceQ && !attempt.Solved {
-		return o.Branch(branch, out)
-	}
-	return o.outage([]int{branch}, nil, o.cutOff(branch), &attempt, out)
+	return o.Without([]int{branch}, nil, o.cutOff(branch), out)
 }
 
 // Unit is the power flow without a unit. The reference takes up its power, and a bus without another unit becomes
@@ -199,11 +140,7 @@ func (o *Outages) Unit(unit int, out *Solution) (Outage, error) {
 
 // Without is the power flow without branches and units, which leave each reference a unit. Buses that are cut off from all
 // references are dark.
-func (o *Outages) Without(branches, units []int, dark []int, out *Solution) (Outage, error) {
-	return o.outage(branches, units, dark, nil, out)
-}
-
-func (o *Outages) outage(branches, units []int, dark []int, attempt *Attempt, out *Solution) (result Outage, err error) {
+func (o *Outages) Without(branches, units []int, dark []int, out *Solution) (result Outage, err error) {
 	s := o.s
 	s.reset(out)
 	o.restoreBase()
@@ -211,31 +148,20 @@ func (o *Outages) outage(branches, units []int, dark []int, attempt *Attempt, ou
 	copy(s.va, o.base.Va)
 	copy(o.rows.v, o.v)
 	o.lengths = o.lengths[:0]
-	o.responses.reset()
-	defer o.open(branches)()
+	if o.responses.reset(); o.responses.number == nil && (o.opt.EnforceQ || len(units) > 0) {
+		o.responses = o.newResponses()
+	}
+	defer s.open(branches)()
 	input, compatible, restore := o.takeOut(units)
 	defer restore()
 	o.markIsland(dark)
-	var start *Attempt
-	if attempt != nil && attempt.Solved {
-		start, attempt = attempt, nil
-	}
 	result = Outage{Solution: out, Islanded: dark}
-	switch {
-	case compatible && len(branches) <= maxOut && o.compensate(branches, start, out):
-		result.Compensated = true
+	if result.Compensated = compatible && len(branches) <= maxOut && o.compensate(branches, out); result.Compensated {
 		o.finish(out)
-	case attempt != nil:
-		copy(s.vm, attempt.Vm)
-		copy(s.va, attempt.Va)
-		s.evaluate()
-		out.Iterations, out.Status = attempt.Steps, IterationLimit
-		if out.Mismatch, out.MismatchBus = s.mismatch(0); !(out.Mismatch < Hopeless) {
-			out.Status = Diverged
+	} else {
+		if o.hasBaseFactors = false; o.data == nil {
+			o.data, o.inverseBlocks = slices.Clone(s.lu.data), slices.Clone(s.lu.inverse)
 		}
-		o.finish(out)
-	default:
-		o.hasBaseFactors = false
 		copy(out.Vm, o.base.Vm)
 		copy(out.Va, o.base.Va)
 		err = s.Solve(input, o.opt, out)
@@ -247,74 +173,22 @@ func (o *Outages) outage(branches, units []int, dark []int, attempt *Attempt, ou
 	return result, err
 }
 
-// open takes branches out of the admittances, and returns what puts them back.
-func (o *Outages) open(branches []int) (restore func()) {
-	s, n, y := o.s, o.s.net, o.s.admittance
-	type saved struct {
-		pair   pair
-		gd, bd [2]float64
-	}
-	original := make([]saved, len(branches))
-	for i, branch := range branches {
-		from, to := n.From[branch], n.To[branch]
-		p := &s.pairs[s.pairOf[branch]]
-		original[i] = saved{*p, [2]float64{s.gd[from], s.gd[to]}, [2]float64{s.bd[from], s.bd[to]}}
-		s.gd[from] -= y.Gff[branch]
-		s.bd[from] -= y.Bff[branch]
-		s.gd[to] -= y.Gtt[branch]
-		s.bd[to] -= y.Btt[branch]
-		gij, bij := y.Gft[branch], y.Bft[branch]
-		gji, bji := y.Gtf[branch], y.Btf[branch]
-		if s.flipped[branch] {
-			gij, gji = gji, gij
-			bij, bji = bji, bij
-		}
-		p.gij, p.bij = p.gij-gij, p.bij-bij
-		p.gji, p.bji = p.gji-gji, p.bji-bji
-		if !slices.ContainsFunc(s.branchesAt[from], func(k int32) bool { return s.pairOf[k] == s.pairOf[branch] && !slices.Contains(branches, int(k)) }) {
-			p.gij, p.bij = 0, 0 // exact zeros: no branch is left between its buses
-			p.gji, p.bji = 0, 0
-		}
-		o.rows.set(s, s.pairOf[branch])
-	}
-	return func() {
-		for i, branch := range slices.Backward(branches) {
-			from, to, b := n.From[branch], n.To[branch], &original[i]
-			s.pairs[s.pairOf[branch]] = b.pair
-			s.gd[from], s.gd[to] = b.gd[0], b.gd[1]
-			s.bd[from], s.bd[to] = b.bd[0], b.bd[1]
-			o.rows.set(s, s.pairOf[branch])
-		}
-	}
-}
-
 // takeOut takes units out of the base, and returns the input without them and what puts them back. compatible says whether the
 // base's factors serve.
 func (o *Outages) takeOut(units []int) (input Input, compatible bool, restore func()) {
 	s, n := o.s, o.s.net
 	input = o.input
+	if len(units) == 0 {
+		return input, true, func() {}
+	}
 	power, vg, qd := pick(input.Pg, n.Pg0), pick(input.Vg, n.Vg), pick(input.Qd, n.Qd)
-	type saved struct {
-		gens       []int32
-		ps, lo, hi float64
-	}
-	original := make([]saved, len(units))
-	compatible = true
-	if len(units) > 0 {
-		input.Pg = slices.Clone(power)
-	}
-	for i, unit := range units {
+	restore = s.takeOut(units)
+	compatible, input.Pg = true, slices.Clone(power)
+	for _, unit := range units {
 		b := n.GenBus[unit]
-		original[i] = saved{s.gensAt[b], s.ps[b], s.qlo[b], s.qhi[b]}
 		input.Pg[unit] = 0
 		s.ps[b] -= power[unit]
-		gens := slices.DeleteFunc(slices.Clone(s.gensAt[b]), func(g int32) bool { return int(g) == unit })
-		s.gensAt[b], s.qlo[b], s.qhi[b] = gens, 0, 0
-		for _, g := range gens {
-			s.qlo[b] += n.QMin[g]
-			s.qhi[b] += n.QMax[g]
-		}
-		switch {
+		switch gens := s.gensAt[b]; {
 		case n.Kind[b] == network.PQ:
 			s.qs[b] -= n.Qg0[unit]
 		case len(gens) == 0:
@@ -327,15 +201,7 @@ func (o *Outages) takeOut(units []int) (input Input, compatible bool, restore fu
 			s.qs[b] = s.qlo[b] - qd[b]
 		}
 	}
-	s.outUnits = units
-	return input, compatible, func() {
-		for i, unit := range slices.Backward(units) {
-			b := n.GenBus[unit]
-			s.gensAt[b], s.ps[b] = original[i].gens, original[i].ps
-			s.qlo[b], s.qhi[b] = original[i].lo, original[i].hi
-		}
-		s.outUnits = nil
-	}
+	return input, compatible, restore
 }
 
 // suppliedNumbers bounds the numbers that Supplied keeps.
@@ -370,7 +236,7 @@ func (o *Outages) Supplied(former, further []int) (*Outages, error) {
 	if err != nil {
 		return nil, err
 	}
-	if (len(o.supplied)+1)*len(o.data) > suppliedNumbers {
+	if (len(o.supplied)+1)*len(o.s.lu.data) > suppliedNumbers {
 		clear(o.supplied)
 	}
 	o.supplied[key] = y

@@ -279,3 +279,35 @@ func TestABaseOfOtherOptionsIsSolvedAgain(t *testing.T) {
 		t.Errorf("a base without a solution: %v", err)
 	}
 }
+
+// A solver without a branch and a unit solves what an outage of both is; with them back it solves what it did before, to the bit.
+func TestTakeOut(t *testing.T) {
+	n := networktest.Load(t, "case39")
+	s := require.Get(New(n))(t)
+	before, during, after := s.NewSolution(), s.NewSolution(), s.NewSolution()
+	opt := Options{EnforceQ: true}
+	require.OK(t, s.Solve(Input{}, opt, before))
+	o := require.Get(require.Get(New(n))(t).NewOutages(Input{}, opt, before))(t)
+	for unit, b := range n.GenBus {
+		branch := 3 + 2*unit
+		if o.Bridge(branch) || n.Kind[b] == network.Slack {
+			continue
+		}
+		restore := s.TakeOut([]int{branch}, []int{unit})
+		require.OK(t, s.Solve(Input{}, opt, during))
+		restore()
+		outage := require.Get(o.Without([]int{branch}, []int{unit}, nil, s.NewSolution()))(t)
+		if during.Converged() != outage.Solution.Converged() {
+			t.Errorf("branch %d, unit %d: %v, the outage %v", branch, unit, during.Status, outage.Solution.Status)
+		}
+		for b, v := range during.Vm {
+			if during.Converged() && math.Abs(v-outage.Solution.Vm[b]) > 1e-7 {
+				t.Errorf("branch %d, unit %d, bus %d: %.9g pu, the outage %.9g", branch, unit, n.BusID[b], v, outage.Solution.Vm[b])
+			}
+		}
+		require.OK(t, s.Solve(Input{}, opt, after))
+		if !slices.Equal(after.Vm, before.Vm) || !slices.Equal(after.Qg, before.Qg) {
+			t.Errorf("branch %d, unit %d are not back", branch, unit)
+		}
+	}
+}

@@ -15,6 +15,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/gpc-engine/gpc/grid/network"
 )
@@ -146,11 +147,15 @@ type Solver struct {
 	referencePairs []int32   // pairs of a reference and another bus
 	warm           bool
 	admittance     *network.Admittance
-	rounding       []float64 // by bus: network.Rounding
-	startAngles    []float64 // network.StartAngles
-	noAngles       bool      // whether the file has no angles: they are equal, but for references
-	shifted        bool      // whether a branch shifts the phase
+	rounding       []float64      // by bus: network.Rounding
+	rounded        bool           // whether any is above 0
+	sides          func() [][]int // network.BridgeSides, found once for all clones
+	startAngles    []float64      // network.StartAngles
+	noAngles       bool           // whether the file has no angles: they are equal, but for references
+	shifted        bool           // whether a branch shifts the phase
+	opened         []int          // branches that are out
 	outUnits       []int
+	rows           *rows     // of Outages
 	dead           []bool    // by bus: in an island, or held; nil for none
 	rightHandSides []float64 // of solveTransposed
 	// The mismatch and kinds of newton's last factors.
@@ -171,7 +176,7 @@ type pair struct {
 // New analyses a network's topology. The network is kept, not copied.
 func New(n *network.Network) (*Solver, error) {
 	buses := n.Buses()
-	s := &Solver{net: n, startAngles: n.StartAngles(), terminal: n.Terminals(), gensAt: make([][]int32, buses), position: make([]int32, buses)}
+	s := &Solver{net: n, sides: sync.OnceValue(n.BridgeSides), startAngles: n.StartAngles(), terminal: n.Terminals(), gensAt: make([][]int32, buses), position: make([]int32, buses)}
 	for _, terminal := range []bool{false, true} {
 		for g, b := range n.GenBus {
 			if s.terminal[g] == terminal {
@@ -192,11 +197,8 @@ func New(n *network.Network) (*Solver, error) {
 	s.analyse()
 	f64 := func() []float64 { return make([]float64, buses) }
 	s.qlo, s.qhi = f64(), f64()
-	for b, gens := range s.gensAt {
-		for _, g := range gens {
-			s.qlo[b] += n.QMin[g]
-			s.qhi[b] += n.QMax[g]
-		}
+	for b := range buses {
+		s.sumReactive(b)
 	}
 	s.allocate()
 	for k := range n.From {
@@ -243,7 +245,7 @@ func (s *Solver) Clone() *Solver {
 	copy(c.gd, s.gd)
 	copy(c.bd, s.bd)
 	copy(c.rounding, s.rounding)
-	c.warm, c.factorKinds = false, nil
+	c.warm, c.factorKinds, c.rows = false, nil, nil
 	c.rightHandSides = make([]float64, len(s.rightHandSides))
 	return &c
 }
@@ -327,19 +329,26 @@ func (s *Solver) SetAdmittance(y *network.Admittance) error {
 		return fmt.Errorf("powerflow: admittances of %d branches for a network of %d", len(y.Gff), n.Branches())
 	}
 	s.admittance, s.factorKinds, s.rounding = y, s.factorKinds[:0], n.Rounding(y, s.rounding)
-	copy(s.gd, n.Gs)
-	copy(s.bd, n.Bs)
-	for k := range s.pairs {
-		p := &s.pairs[k]
+	s.rounded = slices.Max(s.rounding) > 0
+	for b := range n.Kind {
+		s.sumAdmittance(b)
+	}
+	return nil
+}
+
+// sumAdmittance sums the admittances at a bus.
+func (s *Solver) sumAdmittance(bus int) {
+	n, y, at := s.net, s.admittance, s.branchesAt[bus]
+	s.gd[bus], s.bd[bus] = n.Gs[bus], n.Bs[bus]
+	for _, k := range at {
+		p := &s.pairs[s.pairOf[k]]
 		p.gij, p.bij = 0, 0
 		p.gji, p.bji = 0, 0
 	}
-	for k, from := range n.From {
-		to := n.To[k]
-		s.gd[from] += y.Gff[k]
-		s.bd[from] += y.Bff[k]
-		s.gd[to] += y.Gtt[k]
-		s.bd[to] += y.Btt[k]
+	for _, k := range at {
+		if slices.Contains(s.opened, int(k)) {
+			continue
+		}
 		p := &s.pairs[s.pairOf[k]]
 		gij, bij := y.Gft[k], y.Bft[k]
 		gji, bji := y.Gtf[k], y.Btf[k]
@@ -349,8 +358,67 @@ func (s *Solver) SetAdmittance(y *network.Admittance) error {
 		}
 		p.gij, p.bij = p.gij+gij, p.bij+bij
 		p.gji, p.bji = p.gji+gji, p.bji+bji
+		g, b := y.Gff[k], y.Bff[k]
+		if n.To[k] == bus {
+			g, b = y.Gtt[k], y.Btt[k]
+		}
+		s.gd[bus] += g
+		s.bd[bus] += b
 	}
-	return nil
+}
+
+// TakeOut takes branches and units out of service, and returns what puts them back. A solver and its clones share units.
+func (s *Solver) TakeOut(branches, units []int) (restore func()) {
+	open, takeOut := s.open(branches), s.takeOut(units)
+	return func() {
+		takeOut()
+		open()
+	}
+}
+
+// open takes branches out of the admittances, and returns what puts them back.
+func (s *Solver) open(branches []int) (restore func()) {
+	set := func(opened []int) {
+		s.opened = opened
+		for _, k := range branches {
+			s.sumAdmittance(s.net.From[k])
+			s.sumAdmittance(s.net.To[k])
+			if s.rows != nil {
+				s.rows.set(s, s.pairOf[k])
+			}
+		}
+	}
+	set(branches)
+	return func() { set(nil) }
+}
+
+// takeOut takes units out of service, and returns what puts them back.
+func (s *Solver) takeOut(units []int) (restore func()) {
+	gens := make([][]int32, len(units))
+	for i, unit := range units {
+		b := s.net.GenBus[unit]
+		gens[i] = s.gensAt[b]
+		s.gensAt[b] = slices.DeleteFunc(slices.Clone(gens[i]), func(g int32) bool { return int(g) == unit })
+		s.sumReactive(b)
+	}
+	s.outUnits = units
+	return func() {
+		for i, unit := range slices.Backward(units) {
+			b := s.net.GenBus[unit]
+			s.gensAt[b] = gens[i]
+			s.sumReactive(b)
+		}
+		s.outUnits = nil
+	}
+}
+
+// sumReactive sums the reactive limits of a bus's units.
+func (s *Solver) sumReactive(bus int) {
+	s.qlo[bus], s.qhi[bus] = 0, 0
+	for _, g := range s.gensAt[bus] {
+		s.qlo[bus] += s.net.QMin[g]
+		s.qhi[bus] += s.net.QMax[g]
+	}
 }
 
 // NewSolution allocates a solution of the network.

@@ -22,7 +22,8 @@ const (
 // at a limit returns to PV when its voltage has passed the set-point, so that the limit no longer binds.
 func (s *Solver) enforce(out *Solution, margin float64) bool {
 	changed := false
-	for _, b := range s.unknown {
+	for _, k := range s.generators {
+		b := s.unknown[k]
 		switch {
 		case s.dead != nil && s.dead[b]:
 			continue

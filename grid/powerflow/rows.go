@@ -57,23 +57,33 @@ func (y *rows) inject(s *Solver) {
 	vm, voltages, first := s.vm, y.v[:len(s.vm)], y.first[:len(s.vm)+1]
 	p, q := s.p[:len(vm)], s.q[:len(vm)]
 	gd, bd := s.gd[:len(vm)], s.bd[:len(vm)]
+	if vectors {
+		injectAVX2(first, y.entry, voltages, vm, gd, bd, p, q)
+		return
+	}
 	for b := range vm {
-		re, im := 0.0, 0.0
+		var active, reactive [2]float64 // parts of the current: by conductances, by susceptances
 		entries := y.entry[first[b]:first[b+1]]
 		for i := range entries {
 			a := &entries[i]
 			v := &voltages[a.column]
-			re += a.g*v[0] - a.b*v[1]
-			im += a.g*v[1] + a.b*v[0]
+			active[0] += a.g * v[0]
+			active[1] += a.g * v[1]
+			reactive[0] += a.b * v[0]
+			reactive[1] += a.b * v[1]
 		}
+		re, im := active[0]-reactive[1], active[1]+reactive[0]
 		v, vm2 := &voltages[b], vm[b]*vm[b]
 		p[b], q[b] = vm2*gd[b]+(v[0]*re+v[1]*im), v[1]*re-v[0]*im-vm2*bd[b]
 	}
 }
 
+// small (rad) bounds the angles of the series of Sincos.
+const small = 0.125
+
 // Sincos is math.Sincos, with a truncation error below 3e-18 where an angle is small: then its series costs less.
 func Sincos(d float64) (sin, cos float64) {
-	const small, smaller = 0.125, 2e-3 // rad
+	const smaller = 2e-3 // rad
 	d2 := d * d
 	switch size := math.Abs(d); {
 	case size <= smaller:
@@ -84,12 +94,19 @@ func Sincos(d float64) (sin, cos float64) {
 	return math.Sincos(d)
 }
 
+// terms are those of the same series of sin d/d and cos d, the last first.
+var terms = [6][2]float64{{0, -1.0 / 3628800}, {1.0 / 362880, 1.0 / 40320}, {-1.0 / 5040, -1.0 / 720}, {1.0 / 120, 1.0 / 24}, {-1.0 / 6, -1.0 / 2}, {1, 1}}
+
 // move is the solver's step, of a squared length, of the voltages in rectangular form too. A product by 1 + Δv and by the sine and cosine of a small angle costs a
 // tenth of those of any angle.
 func (y *rows) move(s *Solver) (scale, length float64) {
 	rhs, voltages := s.lu.rhs, y.v[:len(s.position)]
 	vm, va := s.vm[:len(voltages)], s.va[:len(voltages)]
-	scale, length = s.stepScale()
+	scale, angle, length := s.stepScale()
+	if vectors && scale*angle <= small {
+		moveAVX2(s.position, rhs, vm, va, voltages, &terms, scale)
+		return scale, length
+	}
 	for b, k := range s.position {
 		if k < 0 {
 			continue

@@ -59,23 +59,26 @@ func (v *sparse) add(factor float64, x []float64) {
 	}
 }
 
-// newResponses has the changes of rows at the base, which the solver holds.
-func (s *Solver) newResponses() *responses {
+// newResponses has the changes of rows at the base.
+func (o *Outages) newResponses() *responses {
+	s := o.s
 	r := &responses{number: make([]int32, s.net.Buses()), x: make([]float64, 2*s.lu.n), lower: make([]half, s.lu.n), upper: make([]half, s.lu.n)}
 	for k, b := range s.unknown {
 		if r.number[b] = -1; s.kind[b] != network.PV && s.atLimit[b] == 0 {
 			continue
 		}
-		v2, column := s.vm[b]*s.vm[b], int32(2*k)
+		v2, column := o.base.Vm[b]*o.base.Vm[b], int32(2*k)
 		r.number[b] = int32(len(r.buses))
 		r.buses = append(r.buses, b)
-		r.rows = append(r.rows, []entry{{column, s.p[b] - s.gd[b]*v2}, {column + 1, s.q[b] - s.bd[b]*v2 - 1}})
+		r.rows = append(r.rows, []entry{{column, o.p[b] - s.gd[b]*v2}, {column + 1, o.q[b] - s.bd[b]*v2 - 1}})
 	}
 	for k := range s.pairs {
-		p, c, d := &s.pairs[k], s.nn[k], s.h[k]
+		p := &s.pairs[k]
 		if p.block < 0 {
 			continue
 		}
+		u, v := o.v[p.i], o.v[p.j]
+		c, d := u[0]*v[0]+u[1]*v[1], u[1]*v[0]-u[0]*v[1]
 		add := func(i, j int32, n, h float64) {
 			if m := r.number[i]; m >= 0 {
 				column := 2 * s.position[j]
@@ -254,7 +257,15 @@ func (r *responses) take(rows int, x []float64, y *[maxRows]float64) {
 // set-points.
 func (o *Outages) mismatch() (worst float64, bus int) {
 	s, r := o.s, o.responses
-	worst, bus = s.mismatch(negligible * cmp.Or(o.opt.Tolerance, DefaultTolerance))
+	size := negligible * cmp.Or(o.opt.Tolerance, DefaultTolerance)
+	if vectors && s.dead == nil && !s.rounded && len(s.unknown)+len(s.net.References) == len(s.position) {
+		var sum float64
+		if worst, sum = mismatchAVX2(s.position, s.kind, s.ps, s.qs, s.p, s.q, s.lu.rhs, size); sum != sum {
+			worst = sum
+		}
+	} else {
+		worst, bus = s.mismatch(size)
+	}
 	for _, m := range r.switched {
 		if b := r.buses[m]; s.kind[b] == network.PV {
 			d := s.vset[b]/s.vm[b] - 1

@@ -54,6 +54,15 @@ func ReadOutages(n *network.Network, name string, source io.Reader) (list []secu
 	return list, groups, err
 }
 
+// ReadElements reads outages of one element each, as ReadOutages does.
+func ReadElements(n *network.Network, name string, source io.Reader) ([]secure.Outage, error) {
+	list, groups, err := ReadOutages(n, name, source)
+	if err == nil && len(groups) > 0 {
+		err = fmt.Errorf("%s: %.60q: want branch ROW or unit ROW, one element a line", name, groups[0])
+	}
+	return list, err
+}
+
 // parseGroup parses one line.
 func parseGroup(n *network.Network, line string) (g Group, err error) {
 	label, rest, ok := strings.Cut(line, ":")

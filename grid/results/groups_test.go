@@ -90,6 +90,12 @@ func TestGroupsThatTakePartsApart(t *testing.T) {
 			t.Errorf("%q: %v, want %q", lines, err, reason)
 		}
 	}
+	if list, err := results.ReadElements(n, "lines", strings.NewReader("branch 4\nunit 2\n")); err != nil || len(list) != 2 {
+		t.Errorf("%v, %v", list, err)
+	}
+	if _, err := results.ReadElements(n, "lines", strings.NewReader("branch 4\nunit 2, branch 5\n")); err == nil || !strings.Contains(err.Error(), `lines: "unit 2, branch 5": want branch ROW or unit ROW`) {
+		t.Error(err)
+	}
 }
 
 // A DC line goes with the part that has one of its ends and no supply: then the rest is the network in which the line is out.

@@ -52,6 +52,7 @@ func (y *securityRun) parts(ctx context.Context, w *securityWatch) error {
 			return err
 		}
 	}
+	y.out.Shard = [2]int{record.Index, max(1, record.Count)}
 	remaining, finished := 0, 0
 	var parts []int
 	for k := record.Index; k*outagesPerPart < all; k += max(1, record.Count) {
@@ -148,7 +149,6 @@ func (y *securityRun) key() (string, error) {
 }
 
 func (c *SolvedBy) add(other SolvedBy) {
-	c.Lanes += other.Lanes
 	c.BaseFactors += other.BaseFactors
 	c.OwnFactors += other.OwnFactors
 }

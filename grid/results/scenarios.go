@@ -100,7 +100,6 @@ type sampling struct {
 	n       *network.Network
 	pr      FlowProblem
 	opt     SecurityOptions
-	lanes   laneSolvers
 	threads []samplingThread
 
 	mu       sync.Mutex // of the sums
@@ -189,7 +188,7 @@ func (y *sampling) scenario(ctx context.Context, v *samplingThread, pd, qd []flo
 	var w *securityWatch
 	if solved {
 		w = newSecurityWatch(run.n, run.base)
-		run.lanes, run.check = &y.lanes, v.check
+		run.check = v.check
 		if err := run.start(); err != nil {
 			return err
 		}
@@ -199,7 +198,7 @@ func (y *sampling) scenario(ctx context.Context, v *samplingThread, pd, qd []flo
 		if v.check = run.check; pr.Slack != nil && pr.Slack.Shares == nil {
 			v.check = nil // its factors are of this dispatch
 		}
-		w.measure(run.base.Vm, run.base.Va, run.base.Pg, run.base.Qg, nil, w.excesses)
+		w.measure(run.base.Vm, run.base.Va, run.base.Pg, run.base.Qg, nil)
 	}
 	y.mu.Lock()
 	defer y.mu.Unlock()

@@ -3,7 +3,6 @@ package results
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -12,7 +11,6 @@ import (
 
 	"gonum.org/v1/gonum/floats"
 
-	"github.com/gpc-engine/gpc/grid/acopf/laneflow"
 	"github.com/gpc-engine/gpc/grid/network"
 	"github.com/gpc-engine/gpc/grid/powerflow"
 	"github.com/gpc-engine/gpc/grid/secure"
@@ -35,6 +33,7 @@ func (o *SecurityOptions) conditions(n *network.Network, pr *FlowProblem) Condit
 // Security is what outages do to a power flow.
 type Security struct {
 	Conditions
+	Shard      [2]int        `json:"shard"`      // [i, n] of --shard: the outages are those of every n-th part of the list, from i on; [0, 1] of all
 	Count      int           `json:"count"`      // of outages
 	Breaking   int           `json:"breaking"`   // outages that break a limit
 	Secure     int           `json:"secure"`     // outages with a power flow that breaks no limit more than the base, and that cut off no load
@@ -50,7 +49,6 @@ type Security struct {
 
 // SolvedBy counts outages by how their power flows were solved.
 type SolvedBy struct {
-	Lanes       int `json:"lanes"`        // side by side in the lanes of vectors
 	BaseFactors int `json:"base_factors"` // by the factors of the base and a few changed rows
 	OwnFactors  int `json:"own_factors"`  // by Newton's method
 }
@@ -136,7 +134,7 @@ func After(ctx context.Context, n *network.Network, pr FlowProblem, opt Security
 	if err := y.parts(ctx, w); err != nil {
 		return nil, err
 	}
-	w.measure(y.base.Vm, y.base.Va, y.base.Pg, y.base.Qg, nil, w.excesses)
+	w.measure(y.base.Vm, y.base.Va, y.base.Pg, y.base.Qg, nil)
 	y.out.Elements = y.elements(w)
 	y.out.WallMS = float64(time.Since(start)) / 1e6
 	y.out.rank(opt.Worst)
@@ -163,7 +161,7 @@ func newRun(n *network.Network, s *powerflow.Solver, pr FlowProblem, opt Securit
 		}
 		pr.Slack = nil
 	}
-	y := &securityRun{n: withLimits(n, opt.Emergency, opt.Band), s: s, input: input, base: base, opt: opt, flow: pr.Options, list: opt.List, groups: opt.Groups, lanes: &laneSolvers{}}
+	y := &securityRun{n: withLimits(n, opt.Emergency, opt.Band), s: s, input: input, base: base, opt: opt, flow: pr.Options, list: opt.List, groups: opt.Groups}
 	y.threshold = newSecurityWatch(y.n, base).thresholds(base)
 	y.out = &Security{Conditions: opt.conditions(n, &pr), Violations: brokenBefore(n, base), Outages: []AfterOutage{}, Base: base}
 	return y, nil
@@ -194,7 +192,7 @@ func (y *securityRun) solveAll(ctx context.Context, w *securityWatch) (err error
 func brokenBefore(n *network.Network, base *powerflow.Solution) []Broken {
 	w := newSecurityWatch(n, base)
 	list := []Broken{}
-	w.measure(base.Vm, base.Va, base.Pg, base.Qg, nil, w.excesses)
+	w.measure(base.Vm, base.Va, base.Pg, base.Qg, nil)
 	for i, x := range w.excesses {
 		if x > minViolation {
 			list = append(list, w.broken(i, x))
@@ -240,33 +238,8 @@ func (y *Security) rank(worst int) {
 // worker is what a thread solves outages with.
 type worker struct {
 	scalar       *powerflow.Outages
-	lanes        *laneflow.Outages
 	w            *securityWatch
 	sol, reserve *powerflow.Solution
-}
-
-// laneSolvers are those of bases by what is at a reactive limit.
-type laneSolvers struct {
-	mu      sync.Mutex
-	solvers map[string]*laneflow.Solver
-}
-
-// maxLaneSolvers is how many are kept.
-const maxLaneSolvers = 64
-
-func (y *laneSolvers) solver(scalar *powerflow.Outages) (*laneflow.Solver, error) {
-	y.mu.Lock()
-	defer y.mu.Unlock()
-	key := fmt.Sprint(scalar.Base().AtLimit)
-	if s, ok := y.solvers[key]; ok {
-		return s, nil
-	}
-	s, err := laneflow.ForOutages(scalar)
-	if y.solvers == nil || len(y.solvers) == maxLaneSolvers {
-		y.solvers = map[string]*laneflow.Solver{}
-	}
-	y.solvers[key] = s
-	return s, err
 }
 
 // start makes the workers.
@@ -277,13 +250,7 @@ func (y *securityRun) start() error {
 		if err != nil {
 			return err
 		}
-		var lanes *laneflow.Solver
-		if len(y.list) > 0 && !y.opt.ShareMissing {
-			if lanes, err = y.lanes.solver(scalar); err != nil {
-				return err
-			}
-		}
-		y.workers[i] = &worker{scalar, laneflow.NewOutages(lanes, scalar), newSecurityWatch(y.n, y.base), y.s.NewSolution(), y.s.NewSolution()}
+		y.workers[i] = &worker{scalar, newSecurityWatch(y.n, y.base), y.s.NewSolution(), y.s.NewSolution()}
 	}
 	return nil
 }
@@ -303,7 +270,6 @@ type securityRun struct {
 	first     int // number of the first group
 
 	workers  []*worker
-	lanes    *laneSolvers
 	check    *secure.Solver // of shareOutages
 	mu       sync.Mutex     // of finished and the watch of all workers
 	finished int
@@ -324,13 +290,10 @@ func (y *securityRun) reportProgress() {
 // finish counts an outage.
 func (y *securityRun) finish(outage powerflow.Outage) {
 	y.mu.Lock()
-	switch count := &y.out.SolvedBy; {
-	case outage.Lanes:
-		count.Lanes++
-	case outage.Compensated:
-		count.BaseFactors++
-	default:
-		count.OwnFactors++
+	if outage.Compensated {
+		y.out.SolvedBy.BaseFactors++
+	} else {
+		y.out.SolvedBy.OwnFactors++
 	}
 	y.mu.Unlock()
 	y.reportProgress()
@@ -346,40 +309,38 @@ func (y *securityRun) part(ctx context.Context, v *worker, all *securityWatch, f
 			all.keep(limit, x, v.w.outage[limit])
 		}
 	}()
-	var branches, positions []int
 	for k := number; k < len(flows); k += len(y.workers) {
-		i := flows[k]
-		if i < len(y.list) && y.list[i].Branch >= 0 {
-			branches, positions = append(branches, y.list[i].Branch), append(positions, i)
-			continue
-		}
-		var outage powerflow.Outage
-		var err error
-		if i < len(y.list) {
-			if outage, err = v.scalar.Unit(y.list[i].Unit, v.sol); err == nil {
-				y.record(i, v, outage)
-			}
-		} else {
-			err = y.group(i, v)
-		}
-		if err = cmp.Or(err, ctx.Err()); err != nil {
+		if err := cmp.Or(y.solve(flows[k], v), ctx.Err()); err != nil {
 			return err
 		}
 	}
-	return v.lanes.Branches(branches, v.sol, func(k int, outage powerflow.Outage) error {
-		y.record(positions[k], v, outage)
-		return ctx.Err()
-	})
+	return nil
+}
+
+// solve solves an outage.
+func (y *securityRun) solve(i int, v *worker) error {
+	if i >= len(y.list) {
+		return y.group(i, v)
+	}
+	var outage powerflow.Outage
+	var err error
+	if o := y.list[i]; o.Branch >= 0 {
+		outage, err = v.scalar.Branch(o.Branch, v.sol)
+	} else {
+		outage, err = v.scalar.Unit(o.Unit, v.sol)
+	}
+	if err == nil {
+		y.record(i, v, outage)
+	}
+	return err
 }
 
 // record writes the result of an outage of the list. Where it leaves buses with load and a unit without a reference, they
 // get another one.
 func (y *securityRun) record(i int, v *worker, outage powerflow.Outage) {
 	c := y.list[i]
-	g := Group{Branches: []int{c.Branch}}
-	if c.Branch < 0 {
-		g = Group{Units: []int{c.Unit}}
-	}
+	var g Group
+	g.Branches, g.Units = c.Elements()
 	r := &y.out.Outages[i]
 	*r = newAfterOutage(y.outage(i))
 	lines := len(y.withLines(Group{}, outage.Islanded).Units) > 0
@@ -448,22 +409,25 @@ func (y *securityRun) write(i int, v *worker, g Group, outage powerflow.Outage) 
 func (y *securityRun) measure(i int, w *securityWatch, vm, va, pg, qg []float64, dark []int) {
 	r, worst := &y.out.Outages[i], 0.0
 	excesses := w.excesses
-	w.measure(vm, va, pg, qg, dark, excesses)
-	var violated []int
-	for k, excess := range excesses {
+	violated := w.violated[:0]
+	for _, k := range w.measure(vm, va, pg, qg, dark) {
+		excess := excesses[k]
 		if excess >= w.extreme[k] {
 			w.keep(k, excess, i)
+			w.floor[k] = max(-math.MaxFloat64, min(excess, y.threshold[k]))
 		}
 		if excess > y.threshold[k] {
-			violated = append(violated, k)
+			violated = append(violated, violation{k, w.severity(k, excess)})
 		}
 	}
-	severity := func(k int) float64 { return w.severity(k, excesses[k]) }
-	slices.SortStableFunc(violated, func(a, b int) int { return cmp.Compare(severity(b), severity(a)) })
-	for _, k := range violated {
-		r.Violations, worst = append(r.Violations, w.broken(k, excesses[k])), max(worst, severity(k))
+	slices.SortFunc(violated, func(a, b violation) int {
+		return cmp.Or(cmp.Compare(b.severity, a.severity), cmp.Compare(a.limit, b.limit))
+	})
+	r.Violations = slices.Grow(r.Violations, len(violated))
+	for _, v := range violated {
+		r.Violations, worst = append(r.Violations, w.broken(v.limit, excesses[v.limit])), max(worst, v.severity)
 	}
-	r.Severity = &worst
+	r.Severity, w.violated = &worst, violated
 }
 
 // elements are the extremes of all limits; of a rating that at the end where it is heavier loaded.

@@ -25,9 +25,8 @@ func NewSlack(n *network.Network, headroom bool, factors []float64) *powerflow.S
 func (y *securityRun) shareOutages(ctx context.Context, w *securityWatch) (remaining []int, err error) {
 	var list []secure.Outage
 	var positions []int
-	bridges := y.n.Bridges()
 	for i, o := range y.list {
-		if o.Branch >= 0 && bridges[o.Branch] {
+		if o.Branch >= 0 && y.workers[0].scalar.Bridge(o.Branch) {
 			remaining = append(remaining, i)
 			continue
 		}
@@ -62,10 +61,7 @@ func (y *securityRun) recordCheck(i int, c *secure.Check, w *securityWatch) {
 	r.Converged, r.Reason = c.Solved, c.Reason
 	if c.Solved {
 		vm, va := c.Voltages()
-		w.branches = nil
-		if c.Outage.Branch >= 0 {
-			w.branches = []int{c.Outage.Branch}
-		}
+		w.branches, _ = c.Elements()
 		y.measure(i, w, vm, va, nil, nil, nil)
 	}
 }

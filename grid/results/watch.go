@@ -26,15 +26,25 @@ func withLimits(n *network.Network, emergency, band float64) *network.Network {
 type securityWatch struct {
 	n     *network.Network
 	p     Point
-	kinds [8]limitKind // of the last point that is measured
+	kinds []limitKind // of the last point that is measured; nil until they are needed
 	// branches and outUnits are out.
 	branches, outUnits []int
-	excesses           []float64    // of the last solution that is measured
+	excesses           []float64    // of the last solution that is measured, of the limits that it reaches
 	base               []float64    // angles of another one
 	direction, v       []complex128 // of voltages there, and voltages that are measured
 	// extreme is the largest excess over each limit after any outage, and outage the number of that outage.
 	extreme []float64
 	outage  []int
+	floor   []float64 // excesses below it are of no interest
+	reached []int     // limits with others
+
+	violated []violation // of use
+}
+
+// violation is a limit that is broken more than in the base.
+type violation struct {
+	limit    int
+	severity float64
 }
 
 func newSecurityWatch(n *network.Network, base *powerflow.Solution) *securityWatch {
@@ -43,7 +53,8 @@ func newSecurityWatch(n *network.Network, base *powerflow.Solution) *securityWat
 	for _, va := range base.Va {
 		w.direction = append(w.direction, cmplx.Rect(1, va))
 	}
-	w.excesses, w.extreme, w.outage = make([]float64, w.count()), make([]float64, w.count()), make([]int, w.count())
+	w.excesses = slices.Repeat([]float64{math.Inf(-1)}, w.count())
+	w.extreme, w.floor, w.outage = make([]float64, w.count()), make([]float64, w.count()), make([]int, w.count())
 	w.reset()
 	return w
 }
@@ -51,14 +62,14 @@ func newSecurityWatch(n *network.Network, base *powerflow.Solution) *securityWat
 // reset forgets the extremes.
 func (w *securityWatch) reset() {
 	for i := range w.extreme {
-		w.extreme[i], w.outage[i] = math.Inf(-1), 0
+		w.extreme[i], w.floor[i], w.outage[i] = math.Inf(-1), -math.MaxFloat64, 0
 	}
 }
 
 // thresholds are what limits are broken by more than after an outage, where that counts: more than in the base.
 func (w *securityWatch) thresholds(base *powerflow.Solution) []float64 {
-	out := make([]float64, w.count())
-	w.measure(base.Vm, base.Va, base.Pg, base.Qg, nil, out)
+	w.measure(base.Vm, base.Va, base.Pg, base.Qg, nil)
+	out := slices.Clone(w.excesses)
 	for k, excess := range out {
 		more := minViolation
 		if k >= 2*(w.n.Buses()+w.n.Branches()) && excess > minViolation {
@@ -71,44 +82,76 @@ func (w *securityWatch) thresholds(base *powerflow.Solution) []float64 {
 
 func (w *securityWatch) count() int { return 2*(w.n.Buses()+w.n.Branches()) + 4*w.n.Gens() }
 
-// measure writes the excess over each limit, pu; −Inf for what is out or without supply, and for units without pg.
-func (w *securityWatch) measure(vm, va, pg, qg []float64, dark []int, excess []float64) {
-	nb, nl, ng := w.n.Buses(), w.n.Branches(), w.n.Gens()
-	w.p.Vm, w.p.Va = vm, va
-	w.p.Pg, w.p.Qg = pg, qg
-	all := w.p.kinds()
-	copy(w.kinds[:], slices.Concat(all[:2], all[6:8], all[2:6]))
+// rounded is a square, but for rounding.
+const rounded = 1 - 1e-15
+
+// measure writes the excesses over the limits that a solution reaches, pu: those of at least the floor. They are −Inf for what is
+// out or without supply, and for units without pg.
+func (w *securityWatch) measure(vm, va, pg, qg []float64, dark []int) (reached []int) {
 	n, f, lowest := w.n, w.p.Flows, math.Inf(-1)
+	nb, nl, ng := n.Buses(), n.Branches(), n.Gens()
+	if len(w.p.Vm) == 0 || &vm[0] != &w.p.Vm[0] || (pg == nil) != (w.p.Pg == nil) { // another solution's
+		w.p.Vm, w.p.Va = vm, va
+		w.p.Pg, w.p.Qg, w.kinds = pg, qg, nil
+	}
+	reached = w.reached[:0]
+	excess, floor := w.excesses, w.floor
 	for b, v := range vm {
-		excess[b], excess[nb+b] = w.n.VMin[b]-v, v-w.n.VMax[b]
 		sin, cos := powerflow.Sincos(va[b] - w.base[b])
-		w.v[b] = complex(v, 0) * w.direction[b] * complex(cos, sin)
+		x, y := real(w.direction[b]), imag(w.direction[b])
+		w.v[b] = complex(v*(x*cos-y*sin), v*(y*cos+x*sin))
+		if low, high := n.VMin[b]-v, v-n.VMax[b]; low >= floor[b] || high >= floor[nb+b] {
+			excess[b], excess[nb+b] = low, high
+			reached = append(reached, b, nb+b)
+		}
 	}
 	y := &n.Admittance
 	for k, rate := range n.Rate {
 		from, to := w.v[n.From[k]], w.v[n.To[k]]
 		c, d := real(from)*real(to)+imag(from)*imag(to), imag(from)*real(to)-real(from)*imag(to) // V·V·cos and V·V·sin of the angle
 		f2, t2 := real(from)*real(from)+imag(from)*imag(from), real(to)*real(to)+imag(to)*imag(to)
-		f.Pf[k], f.Qf[k] = f2*y.Gff[k]+y.Gft[k]*c+y.Bft[k]*d, -f2*y.Bff[k]+y.Gft[k]*d-y.Bft[k]*c
-		f.Pt[k], f.Qt[k] = t2*y.Gtt[k]+y.Gtf[k]*c-y.Btf[k]*d, -t2*y.Btt[k]-y.Gtf[k]*d-y.Btf[k]*c
-		excess[2*nb+k] = math.Sqrt(f.Pf[k]*f.Pf[k]+f.Qf[k]*f.Qf[k]) - rate
-		excess[2*nb+nl+k] = math.Sqrt(f.Pt[k]*f.Pt[k]+f.Qt[k]*f.Qt[k]) - rate
+		pf, qf := f2*y.Gff[k]+y.Gft[k]*c+y.Bft[k]*d, -f2*y.Bff[k]+y.Gft[k]*d-y.Bft[k]*c
+		pt, qt := t2*y.Gtt[k]+y.Gtf[k]*c-y.Btf[k]*d, -t2*y.Btt[k]-y.Gtf[k]*d-y.Btf[k]*c
+		sf, st := pf*pf+qf*qf, pt*pt+qt*qt
+		lf, lt := rate+floor[2*nb+k], rate+floor[2*nb+nl+k]
+		if lf < 0 || lt < 0 || sf >= lf*lf*rounded || st >= lt*lt*rounded {
+			f.Pf[k], f.Qf[k] = pf, qf
+			f.Pt[k], f.Qt[k] = pt, qt
+			excess[2*nb+k], excess[2*nb+nl+k] = math.Sqrt(sf)-rate, math.Sqrt(st)-rate
+			reached = append(reached, 2*nb+k, 2*nb+nl+k)
+		}
 	}
 	for _, k := range w.branches {
 		excess[2*nb+k], excess[2*nb+nl+k] = lowest, lowest
 	}
-	units := excess[2*(nb+nl):]
-	for g, b := range n.GenBus {
-		out := pg == nil || slices.Contains(w.outUnits, g) || slices.Contains(dark, b)
-		for k := range 4 {
-			if units[k*ng+g] = lowest; !out {
-				units[k*ng+g] = [4]float64{n.PMin[g] - pg[g], pg[g] - n.PMax[g], n.QMin[g] - qg[g], qg[g] - n.QMax[g]}[k]
+	units := 2 * (nb + nl)
+	for k, c := range [4]struct {
+		sign          float64
+		bound, values []float64
+	}{{1, n.PMin, pg}, {-1, n.PMax, pg}, {1, n.QMin, qg}, {-1, n.QMax, qg}} {
+		for g, v := range c.values {
+			if x, i := c.sign*(c.bound[g]-v), units+k*ng+g; x >= floor[i] {
+				excess[i] = x
+				reached = append(reached, i)
 			}
 		}
 	}
+	out := w.outUnits
 	for _, b := range dark {
 		excess[b], excess[nb+b] = lowest, lowest
+		for g, bus := range n.GenBus {
+			if bus == b {
+				out = append(slices.Clip(out), g)
+			}
+		}
 	}
+	for _, g := range out {
+		for k := range 4 {
+			excess[units+k*ng+g] = lowest
+		}
+	}
+	w.reached = reached
+	return reached
 }
 
 // keep keeps the excess over a limit after an outage that is the largest so far; the first of equals.
@@ -120,6 +163,10 @@ func (w *securityWatch) keep(limit int, excess float64, outage int) {
 
 func (w *securityWatch) broken(i int, excess float64) Broken {
 	kind := 0
+	if w.kinds == nil {
+		all := w.p.kinds()
+		w.kinds = slices.Concat(all[:2], all[6:8], all[2:6])
+	}
 	for ; i >= w.kinds[kind].count; kind++ {
 		i -= w.kinds[kind].count
 	}

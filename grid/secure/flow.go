@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	"github.com/gpc-engine/gpc/grid/acopf/laneflow"
-	"github.com/gpc-engine/gpc/grid/network"
 	"github.com/gpc-engine/gpc/grid/powerflow"
 	"github.com/gpc-engine/gpc/internal/simd/parallel"
 )
@@ -89,37 +88,26 @@ const (
 type outageFlows struct {
 	sys        *system
 	pd, qd     []float64
-	solvers    map[[2]int]*powerflow.Solver // by reference and unit that is out, −1 for none
-	y          *network.Admittance
-	lossFactor float64 // of warm power flows: shared power per pu of mismatch, as losses take a part
+	solvers    map[int]*powerflow.Solver // by reference
+	lossFactor float64                   // of warm power flows: shared power per pu of mismatch, as losses take a part
 }
 
 func newOutageFlows(s *system, pd, qd []float64) *outageFlows {
-	return &outageFlows{sys: s, pd: pd, qd: qd, solvers: map[[2]int]*powerflow.Solver{}, y: network.NewAdmittance(s.net.Branches()), lossFactor: 1}
+	return &outageFlows{sys: s, pd: pd, qd: qd, solvers: map[int]*powerflow.Solver{}, lossFactor: 1}
 }
 
-// solver returns the power flow solver for a reference bus and a unit that is out.
-func (f *outageFlows) solver(reference, unit int) (*powerflow.Solver, error) {
-	key := [2]int{reference, unit}
-	if s := f.solvers[key]; s != nil {
+// solver returns the power flow solver for a reference bus.
+func (f *outageFlows) solver(reference int) (*powerflow.Solver, error) {
+	if s := f.solvers[reference]; s != nil {
 		return s, nil
 	}
 	n := *f.sys.net
-	if unit >= 0 {
-		n.GenBus, n.GenRow = removeAt(n.GenBus, unit), removeAt(n.GenRow, unit)
-		n.QMin, n.QMax = removeAt(n.QMin, unit), removeAt(n.QMax, unit)
-		n.Pg0, n.Qg0, n.Vg = removeAt(n.Pg0, unit), removeAt(n.Qg0, unit), removeAt(n.Vg, unit)
-	}
 	n.DCLines = nil // whose ends are units of a constant power
 	s, err := powerflow.New(n.WithReference(reference))
 	if err == nil {
-		f.solvers[key] = s
+		f.solvers[reference] = s
 	}
 	return s, err
-}
-
-func removeAt[T any](list []T, index int) []T {
-	return slices.Delete(slices.Clone(list), index, index+1)
 }
 
 // solveOutage solves the power flow after an outage at a dispatch: active powers by unit and voltages by bus. It
@@ -201,33 +189,17 @@ func (f *outageFlows) roomiestBus(o Outage, excluded map[int]bool, atLimit []int
 // solveShared solves with one bus as the reference. warm says that the check starts near its solution.
 func (f *outageFlows) solveShared(o Outage, reference int, pg, vm []float64, c *Check, warm bool) error {
 	s, n := f.sys, f.sys.net
-	solver, err := f.solver(reference, o.Unit)
+	solver, err := f.solver(reference)
 	if err != nil {
 		return err
 	}
-	source := n.Admittance.Parts()
-	for i, v := range f.y.Parts() {
-		copy(v, source[i])
-	}
-	if o.Branch >= 0 {
-		f.y.Open(o.Branch)
-	}
-	if err := solver.SetAdmittance(f.y); err != nil {
-		return err
-	}
-	input := powerflow.Input{Pd: f.pd, Qd: f.qd}
-	units := make([]int, 0, n.Gens()) // units in service
-	for g := range n.Gens() {
-		if g != o.Unit {
-			units = append(units, g)
-		}
-	}
-	input.Pg, input.Vg = make([]float64, len(units)), make([]float64, len(units))
+	defer solver.TakeOut(o.Elements())()
+	input := powerflow.Input{Pd: f.pd, Qd: f.qd, Pg: make([]float64, n.Gens()), Vg: make([]float64, n.Gens())}
 	unit := -1 // of the reference
-	for k, g := range units {
-		input.Vg[k] = vm[n.GenBus[g]]
-		if unit < 0 && n.GenBus[g] == reference {
-			unit = k
+	for g, b := range n.GenBus {
+		input.Vg[g] = vm[b]
+		if unit < 0 && g != o.Unit && b == reference {
+			unit = g
 		}
 	}
 	y := s.part(o)
@@ -247,11 +219,14 @@ func (f *outageFlows) solveShared(o Outage, reference int, pg, vm []float64, c *
 	var path secants
 	for k := 0; ; k++ {
 		slope := 0.0
-		for k, g := range units {
-			input.Pg[k] = pg[g]
+		for g, power := range pg {
+			if g == o.Unit {
+				continue
+			}
+			input.Pg[g] = power
 			if a := s.share[g]; a > 0 && !y.excludes(n.GenBus[g]) {
-				value, first, _ := clip(pg[g]+a*delta, n.PMin[g], n.PMax[g], 0)
-				input.Pg[k] = value
+				value, first, _ := clip(power+a*delta, n.PMin[g], n.PMax[g], 0)
+				input.Pg[g] = value
 				slope += a * first
 			}
 		}
@@ -287,8 +262,8 @@ func (f *outageFlows) solveShared(o Outage, reference int, pg, vm []float64, c *
 	copy(c.vm, sol.Vm)
 	copy(c.va, sol.Va)
 	clear(c.q)
-	for k, g := range units {
-		c.q[n.GenBus[g]] += sol.Qg[k]
+	for g, b := range n.GenBus {
+		c.q[b] += sol.Qg[g]
 	}
 	copy(c.atLimit, sol.AtLimit)
 	return nil

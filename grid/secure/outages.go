@@ -45,26 +45,7 @@ func Survivable(n *network.Network, list []Outage) (survivable, cut []Outage) {
 	return survivable, cut
 }
 
-// ReadOutages reads lines such as "branch 7" and "unit 2". They count rows of the case's tables from 1; # starts a
-// comment. Errors name the source by name. The list includes branches that cut off a part of the network.
-func ReadOutages(n *network.Network, name string, r io.Reader) (list []Outage, err error) {
-	listed := map[Outage]bool{}
-	err = EachLine(name, r, func(line string) error {
-		o, err := ParseOutage(n, line)
-		if err == nil && listed[o] {
-			err = fmt.Errorf("%s is listed twice", o.name(n))
-		}
-		listed[o] = true
-		list = append(list, o)
-		return err
-	})
-	if err == nil && len(list) == 0 {
-		err = fmt.Errorf("%s: no outage is listed", name)
-	}
-	return list, err
-}
-
-// ParseOutage parses one such line.
+// ParseOutage parses a line such as "branch 7" or "unit 2". It counts rows of the case's tables from 1.
 func ParseOutage(n *network.Network, line string) (Outage, error) {
 	words := strings.Fields(line)
 	switch {

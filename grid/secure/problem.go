@@ -18,6 +18,17 @@ type Outage struct {
 	Remote bool
 }
 
+// Elements are the branches and units that are out.
+func (o Outage) Elements() (branches, units []int) {
+	if o.Branch >= 0 {
+		branches = []int{o.Branch}
+	}
+	if o.Unit >= 0 {
+		units = []int{o.Unit}
+	}
+	return branches, units
+}
+
 // Branches returns the outages of all branches that split no island.
 func Branches(n *network.Network) (list []Outage) {
 	for k, bridge := range n.Bridges() {

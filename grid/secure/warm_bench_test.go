@@ -75,11 +75,15 @@ func BenchmarkChain(b *testing.B) {
 	opt := DefaultOptions()
 	opt.Outages, opt.Threads = Branches(n), 1
 	if path := os.Getenv("GPC_OUTAGES"); path != "" {
-		list, err := ReadOutages(n, path, open(path))
+		opt.Outages = nil
+		err := EachLine(path, open(path), func(line string) error {
+			o, err := ParseOutage(n, line)
+			opt.Outages = append(opt.Outages, o)
+			return err
+		})
 		if err != nil {
 			b.Fatal(err)
 		}
-		opt.Outages = list
 	}
 	for _, by := range []float64{0.001, 0.01, 0.03} {
 		b.Run(fmt.Sprintf("%s/by=%g", n.Name, by), func(b *testing.B) {

@@ -64,7 +64,7 @@ var allowed = map[string][]string{
 	"grid/network":                         {"grid/internal/*", "grid/matpower"},
 	"grid/networktest":                     {"grid/network", "grid/matpower", "grid/matpower/cases"},
 	"paper/opf/internal/dots":              {"internal/simd/isa", "tensor"},
-	"grid/powerflow":                       {"grid/internal/elimination", "grid/network", "internal/simd/dense"},
+	"grid/powerflow":                       {"grid/internal/elimination", "grid/network", "internal/simd/dense", "internal/simd/isa"},
 	"grid/acopf":                           {"grid/network", "grid/internal/*", "internal/simd/lanes", "internal/simd/isa", "internal/simd/parallel"},
 	"grid/internal/multifrontal":           {},
 	"grid/internal/elimination":            {},

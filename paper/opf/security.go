@@ -14,6 +14,7 @@ import (
 	"github.com/gpc-engine/gpc/grid/acopf"
 	"github.com/gpc-engine/gpc/grid/acopf/laneflow"
 	"github.com/gpc-engine/gpc/grid/network"
+	"github.com/gpc-engine/gpc/grid/results"
 	"github.com/gpc-engine/gpc/grid/secure"
 )
 
@@ -135,7 +136,7 @@ func ParseOutages(n *network.Network, selection string, read func(name string) (
 	if err != nil {
 		return nil, fmt.Errorf(`outages: %w: want branches, units, all or a file of lines such as "branch 7" and "unit 2"`, err)
 	}
-	list, err := secure.ReadOutages(n, selection, bytes.NewReader(text))
+	list, err := results.ReadElements(n, selection, bytes.NewReader(text))
 	if err != nil {
 		return nil, fmt.Errorf("outages: %w", err)
 	}

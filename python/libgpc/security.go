@@ -56,7 +56,7 @@ func (o outageOptions) list(n *network.Network) (list []secure.Outage, word bool
 	if list, word = secure.Named(n, o.Outages); word {
 		return list, true, nil
 	}
-	list, err = secure.ReadOutages(n, o.Name, strings.NewReader(o.Lines))
+	list, err = results.ReadElements(n, o.Name, strings.NewReader(o.Lines))
 	return list, false, gpc.BadInput(err)
 }
 

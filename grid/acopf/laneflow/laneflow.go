@@ -5,8 +5,8 @@
 // The central type is Worker. It runs Newton's method of package powerflow, in polar coordinates with the same
 // limits on a step. The elimination of the Jacobian is written once, entry by entry, as a program of package lanes.
 // Factors are computed at every iteration. A lane that has not converged after the usual iterations is reported and
-// left to package powerflow, which decides solvability. Outages solves power flows without one branch each.
-// Contingencies solves those in which units share the missing power.
+// left to package powerflow, which decides solvability. Contingencies solves those after outages, in which units share
+// the missing power.
 //
 // Units are per unit and radian.
 package laneflow
@@ -80,11 +80,11 @@ func New(n *network.Network, rated []int) (*Solver, error) {
 	if err != nil || level == isa.Generic {
 		return nil, err
 	}
-	return newSolver(n, rated, level, lanes.Widths(level)[0], false)
+	return newSolver(n, rated, level, lanes.Widths(level)[0])
 }
 
-func newSolver(n *network.Network, rated []int, level isa.Level, width int, rotating bool) (*Solver, error) {
-	return (&Solver{net: n, rated: rated, rotating: rotating}).compile(level, width)
+func newSolver(n *network.Network, rated []int, level isa.Level, width int) (*Solver, error) {
+	return (&Solver{net: n, rated: rated}).compile(level, width)
 }
 
 func (s *Solver) compile(level isa.Level, width int) (*Solver, error) {

@@ -103,7 +103,7 @@ func TestSolutions(t *testing.T) {
 			var first []solved
 			for _, level := range isa.Available() {
 				for _, width := range lanes.Widths(level) {
-					s := require.Get(newSolver(n, rated(n), level, width, false))(t)
+					s := require.Get(newSolver(n, rated(n), level, width))(t)
 					w := s.NewWorker()
 					rng := rand.New(rand.NewPCG(1, 2))
 					var answers []solved
@@ -170,7 +170,7 @@ func TestLanesAreApart(t *testing.T) {
 	reference := require.Get(powerflow.New(n))(t)
 	for _, level := range isa.Available() {
 		width := lanes.Widths(level)[0]
-		w := require.Get(newSolver(n, rated(n), level, width, false))(t).NewWorker()
+		w := require.Get(newSolver(n, rated(n), level, width))(t).NewWorker()
 		rng := rand.New(rand.NewPCG(3, 4))
 		f := drawn(t, n, reference, rng)
 		var want string
@@ -220,7 +220,7 @@ func BenchmarkFlow(b *testing.B) {
 		for _, level := range isa.Available() {
 			b.Run(fmt.Sprintf("%s/%v", name, level), func(b *testing.B) {
 				width := lanes.Widths(level)[0]
-				w := require.Get(newSolver(n, rated(n), level, width, false))(b).NewWorker()
+				w := require.Get(newSolver(n, rated(n), level, width))(b).NewWorker()
 				b.ReportAllocs()
 				for b.Loop() {
 					for lane := range width {

@@ -1,5 +1,5 @@
 // Command peers-outages times the power flows of every network without one of its branches, by
-// packages powerflow and laneflow, beside lightsim2grid's contingency analysis, in one run on one
+// package powerflow, beside lightsim2grid's contingency analysis, in one run on one
 // machine:
 //
 //	go run ./lab/peers/outages --out lab/results/NAME/peers-outages.json
@@ -27,7 +27,6 @@ import (
 
 	"github.com/klauspost/cpuid/v2"
 
-	"github.com/gpc-engine/gpc/grid/acopf/laneflow"
 	"github.com/gpc-engine/gpc/grid/formats"
 	"github.com/gpc-engine/gpc/grid/matpower"
 	"github.com/gpc-engine/gpc/grid/network"
@@ -91,7 +90,7 @@ func run(out, python, folder string, names []string, rounds, most int) error {
 // ours are the outages of a network by this project.
 type ours struct {
 	n    *network.Network
-	o    *laneflow.Outages
+	o    *powerflow.Outages
 	list []int
 	out  *powerflow.Solution
 	v    [][]complex128 // by outage; nil where it was not solved
@@ -122,17 +121,12 @@ func newOurs(path string, most int) (*ours, error) {
 	if !base.Converged() {
 		return nil, fmt.Errorf("the base: %s", s.Reason(base))
 	}
-	alone, err := s.NewOutages(powerflow.Input{}, opt, base)
-	if err != nil {
+	if y.o, err = s.NewOutages(powerflow.Input{}, opt, base); err != nil {
 		return nil, err
 	}
-	lanes, err := laneflow.ForOutages(alone)
-	if err != nil {
-		return nil, err
-	}
-	y.o, y.out = laneflow.NewOutages(lanes, alone), s.NewSolution()
+	y.out = s.NewSolution()
 	for k := range y.n.Branches() {
-		if !alone.Bridge(k) {
+		if !y.o.Bridge(k) {
 			y.list = append(y.list, k)
 		}
 	}
@@ -163,21 +157,29 @@ func held(c *matpower.Case) {
 // time is the CPU time of all outages.
 func (y *ours) time() (time.Duration, error) {
 	cpu := machine.CPUTime()
-	err := y.o.Branches(y.list, y.out, func(int, powerflow.Outage) error { return nil })
-	return machine.CPUTime() - cpu, err
+	for _, branch := range y.list {
+		if _, err := y.o.Branch(branch, y.out); err != nil {
+			return 0, err
+		}
+	}
+	return machine.CPUTime() - cpu, nil
 }
 
 // keep solves once more and keeps the voltages.
 func (y *ours) keep() error {
-	return y.o.Branches(y.list, y.out, func(k int, got powerflow.Outage) error {
+	for k, branch := range y.list {
+		got, err := y.o.Branch(branch, y.out)
+		if err != nil {
+			return err
+		}
 		y.v[k] = nil
 		if got.Solution.Converged() {
 			for b, vm := range y.out.Vm {
 				y.v[k] = append(y.v[k], cmplx.Rect(vm, y.out.Va[b]))
 			}
 		}
-		return nil
-	})
+	}
+	return nil
 }
 
 // theirs is the peer's process.
