@@ -80,6 +80,9 @@ same command again to continue. Exit code 1 says that the target is missed.`,
 			opt.Progress = func(p compile.Progress) {
 				if p.Round == nil {
 					a.meter.limit(p.Left)
+					if p.Total == 0 {
+						a.meter.begin(p.Stage)
+					}
 					a.meter.set(p.Stage, p.Done, p.Total)
 					return
 				}
