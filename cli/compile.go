@@ -15,7 +15,6 @@ import (
 	"github.com/gpc-engine/gpc/internal/durable"
 )
 
-// percent is a flag in %, with or without the sign.
 // Percent is a flag in percent, with or without its sign.
 type Percent float64
 
