@@ -15,7 +15,6 @@ import (
 	"github.com/gpc-engine/gpc/internal/durable"
 )
 
-// percent is a flag in %, with or without the sign.
 // Percent is a flag in percent, with or without its sign.
 type Percent float64
 
@@ -80,6 +79,9 @@ same command again to continue. Exit code 1 says that the target is missed.`,
 			opt.Progress = func(p compile.Progress) {
 				if p.Round == nil {
 					a.meter.limit(p.Left)
+					if p.Total == 0 {
+						a.meter.begin(p.Stage)
+					}
 					a.meter.set(p.Stage, p.Done, p.Total)
 					return
 				}

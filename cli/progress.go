@@ -44,25 +44,27 @@ type meter struct {
 	done, total int // total 0: nothing was counted yet
 	bar         *progressbar.ProgressBar
 	visible     bool
-	columns     int           // columns of the line that is shown while nothing is counted
-	remaining   time.Duration // of all parts together, at most; 0: not known
+	columns     int       // columns of the line that is shown while nothing is counted
+	latest      time.Time // of the end of all parts; zero: not known
 }
 
 // limit says how long all parts together take at most.
 func (m *meter) limit(remaining time.Duration) {
 	if m != nil {
 		m.mu.Lock()
-		m.remaining = remaining
+		if m.latest = time.Now().Add(remaining); remaining <= 0 {
+			m.latest = time.Time{}
+		}
 		m.mu.Unlock()
 	}
 }
 
 // limitText is what is left of all parts together, as a line ends.
 func (m *meter) limitText() string {
-	if m.remaining <= 0 {
-		return ""
+	if left := time.Until(m.latest).Round(time.Second); left > 0 {
+		return ", in all ≤ " + left.String()
 	}
-	return ", in all ≤ " + m.remaining.Round(time.Second).String()
+	return ""
 }
 
 // begin says what is under way from now on.

@@ -86,7 +86,8 @@ func TestACommandSaysWhatItWaitsFor(t *testing.T) {
 
 // A bar leaves room for itself: what does not fit beside it is cut, the time of all parts first.
 func TestALabelLeavesRoomForItsBar(t *testing.T) {
-	m := &meter{label: "drive direct from more starts", remaining: 90 * time.Second}
+	m := &meter{label: "drive direct from more starts"}
+	m.limit(90 * time.Second)
 	for room, want := range map[int]string{80: "drive direct from more starts, in all ≤ 1m30s", 30: m.label, 20: "drive direct from m…", -5: "drive direc…"} {
 		if got := m.described(room); got != want {
 			t.Errorf("%d columns: %q, want %q", room, got, want)
@@ -106,6 +107,9 @@ func TestALogSaysHowFarACommandIs(t *testing.T) {
 	}
 	to.shows(t, "cart direct: 5 of 20, 0s, about 0s left, in all ≤ 1m30s\n")
 	m.end()
+	if m.latest = m.latest.Add(-time.Minute); m.limitText() != ", in all ≤ 30s" {
+		t.Errorf("a minute later: %q", m.limitText())
+	}
 	if text := to.text.String(); strings.ContainsAny(text, "\r|") {
 		t.Errorf("a log has a line that is drawn over: %q", text)
 	}

@@ -65,7 +65,7 @@ type Options struct {
 // Progress is a report of Run.
 type Progress struct {
 	Stage       string
-	Done, Total int
+	Done, Total int           // both 0 where the stage begins with what counts nothing
 	Left        time.Duration // of the budget, 0 where it is spent
 	Round       *Round
 	Number      int // of Round, from 1

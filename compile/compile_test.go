@@ -196,16 +196,17 @@ func (p prepared) Prepare(_ context.Context, _ uint64, progress func(done, total
 	return nil
 }
 
-func TestPreparingIsNoSolving(t *testing.T) {
+func TestNoStageStandsInForTheNext(t *testing.T) {
 	def := require.Get(system().Case())(t)
 	def.Solver = prepared{def.Solver}
 	opt := small(filepath.Join(t.TempDir(), "sled.safetensors"))
 	opt.Rounds = 1
 	said := map[string]bool{}
 	opt.Progress = func(p Progress) {
-		if said[p.Stage] = true; p.Done > p.Total {
+		if p.Done > p.Total || p.Stage == "train" && !said["train"] && p.Total != 0 { // it begins before its data are read
 			t.Errorf("%s: %d of %d", p.Stage, p.Done, p.Total)
 		}
+		said[p.Stage] = true
 		if p.Done == 500 && (p.Stage != "prepare" || p.Total != 1000) {
 			t.Errorf("the preparation is reported as %d of %d of %q", p.Done, p.Total, p.Stage)
 		}

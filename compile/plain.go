@@ -69,9 +69,7 @@ func (r *run) plainMap(ctx context.Context, number int) (m *model.Model, err err
 			return nil, err
 		}
 		opt := train.Options{Plain: true, Initial: m, Checkpoint: file + ".checkpoint", Resume: true}
-		trained, err := r.trainRounds(ctx, i, r.journal.Rounds[i].Epochs, opt, func(p train.Progress) {
-			r.opt.Progress(Progress{Stage: "train plain", Done: p.Step, Total: p.Steps})
-		})
+		trained, err := r.trainRounds(ctx, i, r.journal.Rounds[i].Epochs, opt, "train plain", nil)
 		if err != nil {
 			return nil, err
 		}

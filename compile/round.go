@@ -214,9 +214,7 @@ func (r *run) train(ctx context.Context, number int, out *Round, checkpoint stri
 			return 0, err
 		}
 	}
-	result, err := r.trainRounds(ctx, number, out.Epochs, opt, func(p train.Progress) {
-		r.opt.Progress(Progress{Stage: "train", Done: p.Step, Total: p.Steps})
-	})
+	result, err := r.trainRounds(ctx, number, out.Epochs, opt, "train", nil)
 	if err != nil {
 		return 0, err
 	}
@@ -224,8 +222,10 @@ func (r *run) train(ctx context.Context, number int, out *Round, checkpoint stri
 	return result.Rows, result.Model.WriteFile(r.mapFile(number))
 }
 
-// trainRounds trains for the given epochs on the data of the rounds up to this one.
-func (r *run) trainRounds(ctx context.Context, number, epochs int, opt train.Options, progress func(train.Progress)) (*train.Result, error) {
+// trainRounds trains for the given epochs on the data of the rounds up to this one, which it reads first. stepped, if set,
+// is called after each step.
+func (r *run) trainRounds(ctx context.Context, number, epochs int, opt train.Options, stage string, stepped func(train.Progress)) (*train.Result, error) {
+	r.opt.Progress(Progress{Stage: stage})
 	var dirs []string
 	for i := range number + 1 {
 		for _, folder := range [2]string{r.ownData(i), r.nearData(i)} {
@@ -246,7 +246,11 @@ func (r *run) trainRounds(ctx context.Context, number, epochs int, opt train.Opt
 	defer e.Close()
 	opt.Seed, opt.Command = r.seed(solved, number), r.opt.Command
 	opt.ManifoldEpochs, opt.RolloutEpochs = epochs, -1
-	return r.c.Train(ctx, e, dirs, opt, progress)
+	return r.c.Train(ctx, e, dirs, opt, func(p train.Progress) {
+		if r.opt.Progress(Progress{Stage: stage, Done: p.Step, Total: p.Steps}); stepped != nil {
+			stepped(p)
+		}
+	})
 }
 
 // evaluate drives a round's map from starts of its data, held-out ones, and probes.
@@ -403,8 +407,7 @@ func (r *run) timeEpoch(ctx context.Context) (epoch, overhead float64, err error
 	var updates, steps int
 	inTime, cut := context.WithCancel(ctx)
 	defer cut()
-	if _, err := r.trainRounds(inTime, 0, 1, train.Options{}, func(p train.Progress) {
-		r.opt.Progress(Progress{Stage: "time training", Done: p.Step, Total: p.Steps})
+	if _, err := r.trainRounds(inTime, 0, 1, train.Options{}, "time training", func(p train.Progress) {
 		if last = r.clock(); first.IsZero() {
 			first = last
 		} else {

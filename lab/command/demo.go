@@ -173,7 +173,7 @@ func (d *demo) run(candidates, scenarios, epochs int) error {
 	if len(with) == 0 {
 		return cli.BadInputf("no case of this program has a bundled map")
 	}
-	d.show("%s\n\nCases with switched inputs and the paper's, in episodes that no map was made of,\nunder the true dynamics. Every trace is simulated again. Extra cost: above the\noptimum of that episode. Search: the best of up to %d plans for one decision.\n\n",
+	d.show("%s\n\nCases with switched inputs and the paper's, in episodes that no map was made of,\nunder the true dynamics. Every trace is simulated again. Extra cost: above the\noptimum of that episode, of robots above the paper's optimiser. Search: the best of\nup to %d plans for one decision.\n\n",
 		cli.BackendLine(e.About(), engine.ProbeCUDA().Driver != ""), candidates)
 	d.show(row, "case", "limits kept", "extra cost", "a decision", "search")
 	for _, m := range with {

@@ -108,7 +108,7 @@ func calm(s *plan.Search, result *plan.Plan) {
 	calmed := slices.Clone(s.Plans[:rollout.PlanSize(world.LookAhead)])
 	best, safe := worth(s, result)
 	copy(s.Plans, calmed)
-	s.Score(rollout.Lanes, false, false)
+	s.Score(rollout.Lanes)
 	r := &s.Results[0]
 	for l := rollout.Lanes - 1; l >= 0; l-- {
 		if int(r.Safe[l]) >= safe && float64(r.Cost[l]) <= best+calmSlack*(math.Abs(best)+scoreScale) {
@@ -124,7 +124,7 @@ func worth(s *plan.Search, p *plan.Plan) (cost float64, safe int) {
 	for l := range rollout.Lanes {
 		s.Put(p, l)
 	}
-	s.Score(rollout.Lanes, false, false)
+	s.Score(rollout.Lanes)
 	return float64(s.Results[0].Cost[0]), int(s.Results[0].Safe[0])
 }
 
@@ -151,7 +151,7 @@ func (r *Solver) residual(x *work, i int, w []float64) float64 {
 	for l := range rollout.Lanes {
 		s.Put(&x.joint.Robots[i].Plan, l)
 	}
-	s.Score(rollout.Lanes, false, true)
+	s.ScoreSlopes()
 	initialCost := float64(s.Results[0].Cost[0])
 	if s.Results[0].Safe[0] < world.LookAhead {
 		return math.Inf(1)
@@ -169,7 +169,7 @@ func (r *Solver) residual(x *work, i int, w []float64) float64 {
 			s.Plans[e] -= length * s.Slopes[e]
 		}
 	}
-	s.Score(rollout.Lanes, true, false)
+	s.ScoreWithin(rollout.Lanes)
 	least := initialCost
 	for l := range rollout.Lanes {
 		if s.Results[0].Safe[l] == world.LookAhead {

@@ -198,7 +198,7 @@ func BenchmarkMap(b *testing.B) {
 					p := decode(n)
 					s.Put(&p, n)
 				}
-				s.Score(count, true, false)
+				s.ScoreWithin(count)
 			}
 			primitives := func(blocks int) {
 				s.Clear()

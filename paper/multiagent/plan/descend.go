@@ -62,7 +62,7 @@ func (s *Search) Slide(rates *[rollout.Lanes]float32, steps int, decay float64) 
 	}
 	clear(s.first)
 	clear(s.second)
-	s.Score(rollout.Lanes, false, true)
+	s.ScoreSlopes()
 	for _, factor := range factors {
 		for row := 0; row < len(s.Slopes); row += rollout.Lanes {
 			for l := range rollout.Lanes {
@@ -74,7 +74,7 @@ func (s *Search) Slide(rates *[rollout.Lanes]float32, steps int, decay float64) 
 				s.Plans[e] -= factor * rates[l] * m / (float32(math.Sqrt(float64(v))) + 1e-6)
 			}
 		}
-		s.Score(rollout.Lanes, true, true)
+		s.score(rollout.Lanes, s.bounds[:], s.Slopes)
 	}
 }
 

@@ -166,24 +166,23 @@ func (s *Search) Get(n int, plan *Plan) {
 // flush limits and scores the candidates collected.
 func (s *Search) flush() {
 	if s.filled > 0 {
-		s.Score(s.filled, true, false)
+		s.ScoreWithin(s.filled)
 		s.filled = 0
 	}
 }
 
-// Score scores the first candidates and keeps the best, after it has brought them into
-// box and slew bound where limit says so; slopes are wanted of one block at most.
-func (s *Search) Score(candidates int, limit, slopes bool) {
-	var bounds []rollout.Bounds[float32]
-	if limit {
-		bounds = s.bounds[:]
-	}
-	var out []float32
-	if slopes {
-		out = s.Slopes
-	}
+// Score scores the first candidates and keeps the best.
+func (s *Search) Score(candidates int) { s.score(candidates, nil, nil) }
+
+// ScoreWithin is Score after it has brought them into box and slew bound.
+func (s *Search) ScoreWithin(candidates int) { s.score(candidates, s.bounds[:], nil) }
+
+// ScoreSlopes is Score of one block, and sets Slopes.
+func (s *Search) ScoreSlopes() { s.score(rollout.Lanes, nil, s.Slopes) }
+
+func (s *Search) score(candidates int, bounds []rollout.Bounds[float32], slopes []float32) {
 	if s.err == nil { // whole blocks, so that batches come in few sizes
-		s.err = s.evaluator.Evaluate(&s.Problem, bounds, s.Plans, rollout.Blocks(candidates)*rollout.Lanes, s.Results, out)
+		s.err = s.evaluator.Evaluate(&s.Problem, bounds, s.Plans, rollout.Blocks(candidates)*rollout.Lanes, s.Results, slopes)
 	}
 	if s.err != nil {
 		return
