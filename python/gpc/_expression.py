@@ -239,6 +239,19 @@ def _apply(op: str, *x: Any) -> Any:
     return Expression(code, code.put(op, *(code.value(v) for v in x)))
 
 
+def node(x: Any) -> tuple[Any, ...]:
+    """The operation that makes a number, with its operands; empty for inputs and numbers that are known."""
+    return x._code.nodes[x._value - x._code.inputs] if isinstance(x, Expression) and x._value >= x._code.inputs else ()
+
+
+def _is_truth(x: Any) -> bool:
+    """Whether a number is what a comparison says, or several: a product with it is a choice, whose corner can be found."""
+    op, *operands = node(x) or ("",)
+    if op == "select":
+        return all(x._code.constant(v) in (0, 1) or _is_truth(Expression(x._code, v)) for v in operands[1:])
+    return op in ("lt", "le", "eq")
+
+
 def _is(x: Any, value: float) -> bool:
     if isinstance(x, Expression):
         return x._code.constant(x._value) == value
@@ -267,6 +280,9 @@ def mul(x: Any, y: Any) -> Any:
         return x * y
     if _is(x, 0) or _is(y, 0):
         return 0.0
+    for truth, value in ((x, y), (y, x)):
+        if _is_truth(truth):
+            return choose(truth, value, 0.0)
     return y if _is(x, 1) else x if _is(y, 1) else _apply("mul", x, y)
 
 
