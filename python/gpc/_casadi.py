@@ -17,7 +17,7 @@ __all__ = ["CasadiFunction", "from_casadi"]
 # What CasADi's operations are; others are refused by name.
 _BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "ADD": lambda x, y: _sum(x, y), "SUB": e.sub, "MUL": e.mul, "DIV": e.div, "POW": e.power, "CONSTPOW": e.power, "FMIN": e.minimum, "FMAX": e.maximum, "HYPOT": e.hypot,
-    "ATAN2": e._BINARY["arctan2"], "LT": e.less, "LE": e.at_most, "EQ": e.equal, "NE": e._BINARY["not_equal"], "AND": e.both, "OR": e.either,
+    "ATAN2": e._BINARY["arctan2"], "LT": e.less, "LE": e.at_most, "EQ": lambda x, y: e.negation(x) if e.is_truth(x) and e._is(y, 0) else e.equal(x, y), "NE": e._BINARY["not_equal"], "AND": e.both, "OR": e.either,
     "IF_ELSE_ZERO": lambda c, x: e.choose(c, x, 0.0), "FMOD": e._BINARY["fmod"],
     "REMAINDER": lambda x, y: e.sub(x, e.mul(y, _nearest(e.div(x, y)))),
     "COPYSIGN": e._BINARY["copysign"],
