@@ -76,10 +76,10 @@ func (f *Function) Corners(draw func(rng *rand.Rand, distant bool) []float64, fr
 func (f *Function) flattened() *Function {
 	b := NewBuilder(f.name, f.in...)
 	values := b.inlineBy(f, b.inputValues(), func(_ Value, n node, args []Value) Value {
-		if n.op == Select {
-			return b.choose(args[0], args[1], args[2])
+		if n.op != Select {
+			return b.Apply(n.op, args...)
 		}
-		return b.Apply(n.op, args...)
+		return b.choose(args[0], args[1], args[2])
 	})
 	return b.Function(f.out, pick(values, f.results))
 }
