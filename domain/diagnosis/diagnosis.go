@@ -540,8 +540,8 @@ func kinks(p domain.Problem, starts []Point) (findings Findings) {
 			if reported[k] || !ofState && slices.ContainsFunc(bends, func(bend float64) bool { return math.Abs(bend-t) < 1./segments }) {
 				continue
 			}
-			if k >= len(spec.Measured) && k < len(grid[0])-len(spec.Margins) && entersPenalty(p, place(t-1./segments), place(t+1./segments)) {
-				continue
+			if k >= len(spec.Measured) && k < len(grid[0])-len(spec.Margins) && !slices.Equal(softKept(p, place(t-1./segments)), softKept(p, place(t+1./segments))) {
+				continue // a price begins
 			}
 			point, m := place(t), make([]float64, len(spec.Margins))
 			inPlace(point, m)
@@ -580,21 +580,16 @@ func kinks(p domain.Problem, starts []Point) (findings Findings) {
 	return findings
 }
 
-// entersPenalty reports whether a soft limit is kept at one point and exceeded at the other.
-func entersPenalty(p domain.Problem, one, other Point) bool {
-	soft := domain.AbilitiesOfProblem(p).Soft
-	if soft == nil {
-		return false
-	}
-	m, n := make([]float64, len(soft.Limits)), make([]float64, len(soft.Limits))
-	soft.Margins(one.S, one.C, one.U, m)
-	soft.Margins(other.S, other.C, other.U, n)
-	for i := range m {
-		if m[i] < 0 != (n[i] < 0) {
-			return true
+// softKept are the soft limits that a point keeps.
+func softKept(p domain.Problem, x Point) (kept []bool) {
+	if soft := domain.AbilitiesOfProblem(p).Soft; soft != nil {
+		m := make([]float64, len(soft.Limits))
+		soft.Margins(x.S, x.C, x.U, m)
+		for _, v := range m {
+			kept = append(kept, v >= 0)
 		}
 	}
-	return false
+	return kept
 }
 
 // steepest is the place of the largest second difference of f over a length of 2^−halvings/segments, and that difference. Entry k of

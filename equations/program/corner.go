@@ -51,6 +51,7 @@ type corner struct {
 // Corners finds the corners; nil for none. They are searched on lines between inputs that draw draws, near by or far away,
 // along which the entries move that free marks. With lengths the tip of a length, √(x² + y²) at 0, is a corner too.
 func (f *Function) Corners(draw func(rng *rand.Rand, distant bool) []float64, free []bool, lengths bool) *Corners {
+	f = f.flattened()
 	c := &Corners{function: f}
 	for i, n := range f.nodes {
 		switch length := n.op == Hypot || n.op == Sqrt && f.sumsSquares(n.arg[0]); {
@@ -69,6 +70,29 @@ func (f *Function) Corners(draw func(rng *rand.Rand, distant bool) []float64, fr
 		return nil
 	}
 	return c
+}
+
+// flattened is the function with each condition of several comparisons as choices by one, of which each may be a corner.
+func (f *Function) flattened() *Function {
+	b := NewBuilder(f.name, f.in...)
+	values := b.inlineBy(f, b.inputValues(), func(_ Value, n node, args []Value) Value {
+		if n.op != Select {
+			return b.Apply(n.op, args...)
+		}
+		return b.choose(args[0], args[1], args[2])
+	})
+	return b.Function(f.out, pick(values, f.results))
+}
+
+// choose is Select by a condition that may be a choice of conditions itself, of which one is a constant.
+func (b *Builder) choose(condition, x, y Value) Value {
+	if n := b.node(condition); n != nil && n.op == Select {
+		_, then := b.Constant(n.arg[1])
+		if _, otherwise := b.Constant(n.arg[2]); then || otherwise {
+			return b.choose(n.arg[0], b.choose(n.arg[1], x, y), b.choose(n.arg[2], x, y))
+		}
+	}
+	return b.Apply(Select, condition, x, y)
 }
 
 func (c *Corners) count() (n int) {

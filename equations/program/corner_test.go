@@ -37,6 +37,13 @@ func TestCorners(t *testing.T) {
 		{"a price that jumps where nothing is bought", true, func(b *Builder, x, _, p Value) Value {
 			return b.Apply(Mul, x, b.Apply(Select, positive(b, x), p, b.Const(0.05)))
 		}},
+		{"a slope by two conditions", true, func(b *Builder, x, y, _ Value) Value {
+			both := b.Apply(Select, positive(b, x), b.Apply(Less, b.Const(-9), y), b.Const(0))
+			return b.Apply(Mul, x, b.Apply(Select, both, b.Const(3), b.Const(1)))
+		}},
+		{"a slope by the contrary of a condition", true, func(b *Builder, x, _, _ Value) Value {
+			return b.Apply(Mul, x, b.Apply(Select, b.Apply(Select, positive(b, x), b.Const(0), b.Const(1)), b.Const(3), b.Const(1)))
+		}},
 		{"a branch that is not finite beyond", true, func(b *Builder, x, _, _ Value) Value {
 			return b.Apply(Select, positive(b, x), b.Apply(Mul, x, b.Apply(Sqrt, b.Apply(Add, x, b.Const(1e-3)))), b.Apply(Neg, x))
 		}},

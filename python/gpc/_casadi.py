@@ -16,8 +16,8 @@ __all__ = ["CasadiFunction", "from_casadi"]
 
 # What CasADi's operations are; others are refused by name.
 _BINARY: dict[str, Callable[[Any, Any], Any]] = {
-    "ADD": e.add, "SUB": e.sub, "MUL": e.mul, "DIV": e.div, "POW": e.power, "CONSTPOW": e.power, "FMIN": e.minimum, "FMAX": e.maximum, "HYPOT": e.hypot,
-    "ATAN2": e._BINARY["arctan2"], "LT": e.less, "LE": e.at_most, "EQ": e.equal, "NE": e._BINARY["not_equal"], "AND": e.both, "OR": e.either,
+    "ADD": lambda x, y: _sum(x, y), "SUB": e.sub, "MUL": e.mul, "DIV": e.div, "POW": e.power, "CONSTPOW": e.power, "FMIN": e.minimum, "FMAX": e.maximum, "HYPOT": e.hypot,
+    "ATAN2": e._BINARY["arctan2"], "LT": e.less, "LE": e.at_most, "EQ": lambda x, y: e.negation(x) if e.is_truth(x) and e._is(y, 0) else e.equal(x, y), "NE": e._BINARY["not_equal"], "AND": e.both, "OR": e.either,
     "IF_ELSE_ZERO": lambda c, x: e.choose(c, x, 0.0), "FMOD": e._BINARY["fmod"],
     "REMAINDER": lambda x, y: e.sub(x, e.mul(y, _nearest(e.div(x, y)))),
     "COPYSIGN": e._BINARY["copysign"],
@@ -43,6 +43,17 @@ _ROOTFINDERS = ("Newton", "FastNewton", "KinsolInterface", "ImplicitToNlp")
 
 def _nearest(x: Any) -> Any:
     return e.floor(e.add(x, 0.5))
+
+
+def _sum(x: Any, y: Any) -> Any:
+    """x + y, or one choice of what CasADi's if_else writes as a sum: of two parts that jump, though the choice may not."""
+    one, other = e.node(x), e.node(y)
+    if one[:1] == other[:1] == ("select",):
+        code = x._code
+        negated = e.node(e.Expression(code, other[1]))
+        if negated[:2] == ("select", one[1]) and [code.constant(v) for v in (*negated[2:], one[3], other[3])] == [0, 1, 0, 0]:
+            return e.choose(*(e.Expression(code, v) for v in (one[1], one[2], other[2])))
+    return e.add(x, y)
 
 
 class _Interpolant:

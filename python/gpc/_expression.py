@@ -239,6 +239,19 @@ def _apply(op: str, *x: Any) -> Any:
     return Expression(code, code.put(op, *(code.value(v) for v in x)))
 
 
+def node(x: Any) -> tuple[Any, ...]:
+    """The operation that makes a number, with its operands; empty for inputs and numbers that are known."""
+    return x._code.nodes[x._value - x._code.inputs] if isinstance(x, Expression) and x._value >= x._code.inputs else ()
+
+
+def is_truth(x: Any) -> bool:
+    """Whether a number is what a comparison says, or several: a product with it is a choice, whose corner can be found."""
+    op, *operands = node(x) or ("",)
+    if op == "select":
+        return all(x._code.constant(v) in (0, 1) or is_truth(Expression(x._code, v)) for v in operands[1:])
+    return op in ("lt", "le", "eq")
+
+
 def _is(x: Any, value: float) -> bool:
     if isinstance(x, Expression):
         return x._code.constant(x._value) == value
@@ -249,15 +262,22 @@ def _plain(*x: Any) -> bool:
     return not any(isinstance(v, Expression) for v in x)
 
 
+def _counted(x: Any) -> Any:
+    """A comparison that is counted with as a choice of 1 and 0, whose corner can be found."""
+    return choose(x, 1.0, 0.0) if node(x)[:1] in (("lt",), ("le",), ("eq",)) else x
+
+
 def add(x: Any, y: Any) -> Any:
     if _plain(x, y):
         return x + y
+    x, y = _counted(x), _counted(y)
     return y if _is(x, 0) else x if _is(y, 0) else _apply("add", x, y)
 
 
 def sub(x: Any, y: Any) -> Any:
     if _plain(x, y):
         return x - y
+    x, y = _counted(x), _counted(y)
     return x if _is(y, 0) else neg(y) if _is(x, 0) else _apply("sub", x, y)
 
 
@@ -267,6 +287,9 @@ def mul(x: Any, y: Any) -> Any:
         return x * y
     if _is(x, 0) or _is(y, 0):
         return 0.0
+    for truth, value in ((x, y), (y, x)):
+        if is_truth(truth):
+            return choose(truth, value, 0.0)
     return y if _is(x, 1) else x if _is(y, 1) else _apply("mul", x, y)
 
 

@@ -314,7 +314,7 @@ class System:
         for name in self._switched:
             if name in self._rates:
                 raise InputError(f"rates[{name!r}] is of a switched action, which has no rate: how soon and how often it may change is said by its least and most")
-        if time is not None and hasattr(rest, "__len__") and len(rest) == len(self._action) - 1:  # the user's own actions
+        if time is not None and isinstance(rest, (Sequence, np.ndarray)) and len(rest) == len(self._action) - 1:  # the user's own actions
             rest = [*rest, (time.lo + time.hi) / 2]
         self._hints = {
             "rest": rest, "state_scale": state_scale, "objective_scale": objective_scale, "margin_tolerance": margin_tolerance, "semantic": semantic,
