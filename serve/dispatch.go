@@ -299,6 +299,9 @@ func (s *Server) decide(jobs []*job) {
 	open := jobs[:0:0]
 	for _, j := range jobs {
 		j.preference = s.preferenceOf(j)
+		if own := j.sess.preference; own != nil && j.preference.Goal == nil {
+			j.preference.Goal = own.Goal // which goes on next to weights of this request alone
+		}
 		if !s.settled(j.sess) {
 			s.expire(j)
 			j.sess.outlasting.missed = append(j.sess.outlasting.missed, j)

@@ -178,6 +178,11 @@ Exit code 1 says that no optimum was found.`,
 				}
 				copy(objective.Weights[:], weights)
 			}
+			for _, flag := range []string{"weights", "starts"} {
+				if len(soft) > 0 && cmd.Flags().Changed(flag) {
+					return cli.BadInputf("--soft takes no --%s: what gives is priced beside the cost of the file, from one start", flag)
+				}
+			}
 			if err := files.check(cmd, args[0], solvedTables...); err != nil {
 				return err
 			}

@@ -2,7 +2,6 @@ package command
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -123,7 +122,7 @@ Exit code 1 says that an outage breaks a limit, cuts off load or has no power fl
 				return err
 			}
 			if y.scenarios != "" {
-				return y.sample(cmd.Context(), n, a, &files, func(next results.Loads) (*results.Scenarios, error) {
+				return y.sample(cmd, n, a, &files, func(next results.Loads) (*results.Scenarios, error) {
 					return results.AfterScenarios(cmd.Context(), n, pr, opt, next)
 				})
 			}
@@ -148,6 +147,9 @@ Exit code 1 says that an outage breaks a limit, cuts off load or has no power fl
 			}
 			if err := cmp.Or(err, writeSecurity(files.csv, r)); err != nil {
 				return err
+			}
+			if kept := len(r.Outages); kept < r.Count {
+				fmt.Fprintf(a.Stderr, "%d outages are counted, the %d worst of them listed: --worst 0 lists all\n", r.Count, kept)
 			}
 			return a.PrintChecked(r.Secure >= r.Count, r, func(w io.Writer) { printSecurity(w, r) })
 		},
@@ -218,9 +220,11 @@ func (y *outageFlags) problem(n *network.Network, a *cli.App) (pr results.FlowPr
 }
 
 // sample prints and writes how often outages break limits over the scenarios of a table.
-func (y *outageFlags) sample(ctx context.Context, n *network.Network, a *cli.App, files *outputs, solve func(results.Loads) (*results.Scenarios, error)) error {
-	if y.record != "" || files.out != "" || y.scale != 1 {
-		return cli.BadInputf("--scenarios takes no --record, --out and --scale: --csv and --json write its results, and its table has a column scale")
+func (y *outageFlags) sample(cmd *cobra.Command, n *network.Network, a *cli.App, files *outputs, solve func(results.Loads) (*results.Scenarios, error)) error {
+	for _, flag := range []string{"record", "out", "scale", "worst"} {
+		if cmd.Flags().Changed(flag) {
+			return cli.BadInputf("--scenarios takes no --record, --out, --scale and --worst: --csv and --json write all its results, and its table has a column scale")
+		}
 	}
 	source, err := series.Open(y.scenarios, n)
 	if err != nil {
@@ -237,6 +241,9 @@ func (y *outageFlags) sample(ctx context.Context, n *network.Network, a *cli.App
 			return results.Samples{}, cli.BadInputf("--scenarios: %w", err)
 		}
 	})
+	if err == nil && r.Scenarios == 0 {
+		err = cli.BadInputf("--scenarios: %s has no row with loads", y.scenarios)
+	}
 	if err != nil {
 		return err
 	}
@@ -374,6 +381,9 @@ func cells[T any](list []T) [][]string {
 		case v.Kind() == reflect.Struct:
 			for i := range v.NumField() {
 				field, name := v.Type().Field(i), key
+				if !field.IsExported() {
+					continue
+				}
 				if tag, _, _ := strings.Cut(field.Tag.Get("json"), ","); !field.Anonymous {
 					name = strings.TrimPrefix(key+"_"+tag, "_")
 				}
@@ -384,10 +394,12 @@ func cells[T any](list []T) [][]string {
 			return []string{key}
 		case v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Struct:
 			return []string{strconv.Itoa(v.Len())}
+		case v.Kind() == reflect.Slice:
+			return []string{strings.Trim(fmt.Sprint(v), "[]")}
 		case v.Kind() == reflect.Pointer && v.IsNil():
 			return []string{""}
 		}
-		return []string{strings.Trim(fmt.Sprint(reflect.Indirect(v)), "[]")}
+		return []string{fmt.Sprint(reflect.Indirect(v))}
 	}
 	rows[0] = flatten("", reflect.ValueOf(*new(T)), true)
 	for _, x := range list {

@@ -54,7 +54,10 @@ func (y *securityRun) parts(ctx context.Context, w *securityWatch) error {
 	}
 	remaining, finished := 0, 0
 	var parts []int
-	for k := record.Index; k*outagesPerPart < all; k += max(1, record.Count) {
+	for k := range (all + outagesPerPart - 1) / outagesPerPart {
+		if k%max(1, record.Count) != record.Index {
+			continue
+		}
 		parts = append(parts, k)
 		if _, err := os.Stat(path(k)); err != nil {
 			remaining += min(outagesPerPart, all-k*outagesPerPart)

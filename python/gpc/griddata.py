@@ -42,7 +42,7 @@ def opfdata(n: Network, scenarios: Scenarios, optima: Optima) -> Iterator[tuple[
         return np.array([at[int(i)] for i in ids], int)
 
     gen_at, from_at, to_at = place(n.gen_bus), place(n.branch_from), place(n.branch_to)
-    load_at, shunt_at = np.flatnonzero((n.pd != 0) | (n.qd != 0)), np.flatnonzero((b[:, 4] != 0) | (b[:, 5] != 0))
+    load_at, shunt_at = _loaded(n, scenarios, optima), np.flatnonzero((b[:, 4] != 0) | (b[:, 5] != 0))
     transformer = (r[:, 8] != 0) | (r[:, 9] != 0)
     bus = np.column_stack([b[:, 9], b[:, 1], b[:, 12], b[:, 11]])
     c2, c1, c0 = n.cost_table.T
@@ -89,6 +89,13 @@ def opfdata(n: Network, scenarios: Scenarios, optima: Optima) -> Iterator[tuple[
         }
 
 
+def _loaded(n: Network, scenarios: Scenarios, optima: Optima) -> NDArray[Any]:
+    """The buses with load, in the case or in a scenario."""
+    if len(scenarios) != len(optima):
+        raise InputError(f"there are {len(scenarios)} scenarios and {len(optima)} optima, want those of the same scenarios")
+    return np.flatnonzero((n.pd != 0) | (n.qd != 0) | (scenarios.pd != 0).any(axis=0) | (scenarios.qd != 0).any(axis=0))
+
+
 def write_opfdata(folder: str | os.PathLike[str], n: Network, scenarios: Scenarios, optima: Optima, *, first: int = 0) -> int:
     """Writes example_NUMBER.json of every optimum into folder, numbered from first as the scenarios are,
     each whole or not at all."""
@@ -108,13 +115,13 @@ def write_pglearn(folder: str | os.PathLike[str], n: Network, scenarios: Scenari
     except ImportError as e:
         raise ImportError(f"write_pglearn needs h5py: pip install h5py ({e})") from e
     base, rad, keep = n.base_mva, np.pi / 180, optima.optimal
-    loads, count = np.flatnonzero((n.pd != 0) | (n.qd != 0)), int(keep.sum())
+    loads, count = _loaded(n, scenarios, optima), int(keep.sum())
     status = [np.ones((count, size), bool) for size in (len(n.branch_from), len(n.gen_bus))]
     for table, out in zip(status, (scenarios.branch_out, scenarios.gen_out)):
         if out is not None:
             rows = np.flatnonzero(out[keep] >= 0)
             table[rows, out[keep][rows]] = False
-    o = {f: getattr(optima, f)[keep] for f in optima.__dataclass_fields__ if f != "seconds"}
+    o = {f: v[keep] for f, v in vars(optima).items() if isinstance(v, np.ndarray)}
     files: dict[str, dict[str, Any]] = {
         "input": {"pd": scenarios.pd[keep][:, loads] / base, "qd": scenarios.qd[keep][:, loads] / base, "branch_status": status[0], "gen_status": status[1], "seed": np.flatnonzero(keep)},
         "ACOPF": {
@@ -130,12 +137,16 @@ def write_pglearn(folder: str | os.PathLike[str], n: Network, scenarios: Scenari
     os.makedirs(folder, exist_ok=True)
     for kind, content in files.items():
         path = os.path.join(folder, f"{name or n.name}_{kind}.h5")
-        with h5py.File(path + ".part", "w") as f:
-            _put(f, content, dtype)
-            if kind == "ACOPF":
-                f["meta"]["termination_status"] = np.array(["LOCALLY_SOLVED"] * count, dtype=h5py.string_dtype())
-                f["meta"]["seed"] = np.flatnonzero(keep)
-        os.replace(path + ".part", path)
+        try:
+            with h5py.File(path + ".part", "w") as f:
+                _put(f, content, dtype)
+                if kind == "ACOPF":
+                    f["meta"]["termination_status"] = np.array(["LOCALLY_SOLVED"] * count, dtype=h5py.string_dtype())
+                    f["meta"]["seed"] = np.flatnonzero(keep)
+            os.replace(path + ".part", path)
+        finally:
+            if os.path.exists(path + ".part"):
+                os.remove(path + ".part")
     return count
 
 
