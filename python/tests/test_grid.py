@@ -182,6 +182,43 @@ def test_opfdata_reads_as_opfdata(tmp_path):
         np.testing.assert_allclose(into, flow[:, 2] + 1j * flow[:, 3], atol=1e-7)
 
 
+def test_data_sets_have_every_load():
+    """Also that of a bus without load in the case; and of other scenarios there are none."""
+    n = grid.network("case9")
+    pd, qd = np.tile(n.pd, (2, 1)), np.tile(n.qd, (2, 1))
+    pd[1, 3], qd[1, 3] = 20, 5
+    s = grid.Scenarios(pd, qd)
+    r = grid.opf(n, s)
+    for k, d in griddata.opfdata(n, s, r):
+        load, unit = (np.array(d["grid"]["nodes"]["load"]), np.array(d["solution"]["nodes"]["generator"]))
+        flows = np.array(d["solution"]["edges"]["ac_line"]["features"])
+        assert load[:, 0].sum() * 100 == pytest.approx(pd[k].sum()) and unit[:, 0].sum() - load[:, 0].sum() == pytest.approx((flows[:, 0] + flows[:, 2]).sum(), abs=1e-6)
+    with pytest.raises(gpc.InputError, match="2 scenarios and 1 optima"):
+        next(griddata.opfdata(n, s, grid.opf(n)))
+
+
+def test_what_is_out_is_not_left_out_in_silence():
+    """Scenarios with outages are of opf(); ramps and limits of currents are not relaxed."""
+    n = grid.network("case_ieee30")
+    s = grid.sample(n, 1, seed=1, outages=True)
+    assert len(grid.opf(n, s)) == 1
+    for call in (lambda: grid.pf(n, s), lambda: grid.outages(n, "units", s), lambda: grid.outages(n, "units", scenarios=s), lambda: grid.secure(n, s), lambda: grid.least_relaxation(n, s)):
+        with pytest.raises(gpc.InputError, match="which opf.. alone takes"):
+            call()
+    ramps = grid.opf(n, 1.2 * n.pd, previous=np.zeros(len(n.gen_bus)), ramp=np.full(len(n.gen_bus), 1e-3))
+    assert not ramps.optimal[0]
+    with pytest.raises(gpc.InputError, match="ramps"):
+        ramps.why()
+    with pytest.raises(gpc.InputError, match="currents cannot be relaxed"):
+        grid.least_relaxation(grid.network("case9", current_limits=True))
+
+
+def test_outages_that_are_not_kept_are_counted():
+    a = grid.outages("case39", "all", worst=5)
+    assert (len(a), a.count) == (5, 56) and repr(a).startswith("OutageFlows(the worst 5 of 56 outages: ")
+    assert repr(grid.outages("case39", "units")).startswith("OutageFlows(10 outages: ")
+
+
 def test_pglearn_reads_as_pglearn(tmp_path):
     h5py = pytest.importorskip("h5py")
     n = grid.network("case9")
