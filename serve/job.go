@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"context"
 	"sync/atomic"
 	"time"
 
@@ -54,6 +55,23 @@ type job struct {
 	ready     chan struct{} // closed when answer and err are there
 	answer    Answer
 	err       error
+}
+
+// unanswered is a context that ends with the answer of a request.
+type unanswered struct {
+	context.Context
+	job *job
+}
+
+func (c unanswered) Done() <-chan struct{} { return c.job.ready }
+
+func (c unanswered) Err() error {
+	select {
+	case <-c.job.ready:
+		return context.Canceled
+	default:
+		return nil
+	}
 }
 
 // finished reports whether the request is answered; then the answer is there.

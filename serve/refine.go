@@ -90,14 +90,14 @@ func (s *Server) mapless() bool {
 	return s.opt.Setup.Model == nil || s.controlCase.Definition().Learned != nil
 }
 
-// answerFront answers a front.
+// answerFront answers a front. It ends once the request has another answer.
 func (s *Server) answerFront(j *job) {
 	if s.solved(j) {
 		s.answerSolvedFront(j)
 		return
 	}
 	s.exclusive(j, func() (a Answer, err error) {
-		a.Front, err = s.front(context.Background(), &s.fronts, j)
+		a.Front, err = s.front(unanswered{context.Background(), j}, &s.fronts, j)
 		return a, err
 	})
 }
@@ -113,20 +113,15 @@ func (s *Server) front(ctx context.Context, fronts **batchnav.Fronts, j *job) (_
 }
 
 // answerSolvedFront answers a front of the exact solver and the map's of the same weightings, or one of switched inputs. Only one is solved at a
-// time. It has one thread, and holds up no decision, refinement or front of a map. It ends once the request has another answer.
+// time. It has one thread, and holds up no decision, refinement or front of a map.
 func (s *Server) answerSolvedFront(j *job) {
 	if !s.exact.TryLock() {
 		s.fail(j, ErrBusy)
 		return
 	}
 	defer s.exact.Unlock()
-	run, end := context.WithCancel(context.Background())
-	go func() {
-		<-j.ready
-		end()
-	}()
 	a := Answer{Op: j.op.String(), Session: j.session}
-	if err := s.guarded(func() error { return s.solveFront(run, j, &a) }); err != nil {
+	if err := s.guarded(func() error { return s.solveFront(unanswered{context.Background(), j}, j, &a) }); err != nil {
 		s.fail(j, err)
 		return
 	}

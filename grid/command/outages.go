@@ -83,7 +83,7 @@ own. When all are in the folder, the command without --shard prints the whole.
 
 --scenarios reads a table of loads: every outage of each row is solved. It prints the
 probability that an outage breaks a limit, with its interval of 95 %. Tables have the
-outages and limits by how often.
+outages and limits by how often. Lost load counts for nothing, in the exit code too.
 
 --emergency and --voltage-band widen the limits after an outage, and with --participation
 units share the missing power, as in gpc opf secure.
