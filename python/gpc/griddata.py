@@ -13,6 +13,7 @@ how many were written. docs/reference/acopf.md has every field.
 from __future__ import annotations
 
 import importlib
+import io
 import json
 import os
 from collections.abc import Iterator
@@ -137,16 +138,13 @@ def write_pglearn(folder: str | os.PathLike[str], n: Network, scenarios: Scenari
     os.makedirs(folder, exist_ok=True)
     for kind, content in files.items():
         path = os.path.join(folder, f"{name or n.name}_{kind}.h5")
-        try:
-            with h5py.File(path + ".part", "w") as f:
-                _put(f, content, dtype)
-                if kind == "ACOPF":
-                    f["meta"]["termination_status"] = np.array(["LOCALLY_SOLVED"] * count, dtype=h5py.string_dtype())
-                    f["meta"]["seed"] = np.flatnonzero(keep)
-            os.replace(path + ".part", path)
-        finally:
-            if os.path.exists(path + ".part"):
-                os.remove(path + ".part")
+        memory = io.BytesIO()  # a full disk ends a process in HDF5 itself
+        with h5py.File(memory, "w") as f:
+            _put(f, content, dtype)
+            if kind == "ACOPF":
+                f["meta"]["termination_status"] = np.array(["LOCALLY_SOLVED"] * count, dtype=h5py.string_dtype())
+                f["meta"]["seed"] = np.flatnonzero(keep)
+        write(path, memory.getvalue())
     return count
 
 

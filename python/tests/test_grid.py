@@ -3,6 +3,8 @@
 import copy
 import json
 import pickle
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -217,6 +219,26 @@ def test_outages_that_are_not_kept_are_counted():
     a = grid.outages("case39", "all", worst=5)
     assert (len(a), a.count) == (5, 56) and repr(a).startswith("OutageFlows(the worst 5 of 56 outages: ")
     assert repr(grid.outages("case39", "units")).startswith("OutageFlows(10 outages: ")
+
+
+def test_a_disk_that_is_full_ends_no_process(tmp_path):
+    """Nor is half of a file left."""
+    pytest.importorskip("h5py")
+    script = """
+import resource, signal, gpc.grid as grid, gpc.griddata as griddata, os, sys
+n = grid.network("case118")
+s = grid.sample(n, 3, seed=1)
+r = grid.opf(n, s)
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192))
+for write in (griddata.write_pglearn, griddata.write_opfdata):
+    try:
+        write(sys.argv[1], n, s, r)
+    except OSError as e:
+        print(e.strerror, [f for f in os.listdir(sys.argv[1]) if f != "case118_input.h5"])
+"""
+    done = subprocess.run([sys.executable, "-c", script, tmp_path], capture_output=True, text=True)
+    assert done.returncode == 0 and done.stdout == "File too large []\n" * 2, done
 
 
 def test_pglearn_reads_as_pglearn(tmp_path):
