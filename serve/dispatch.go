@@ -111,6 +111,7 @@ func (s *Server) prepare(j *job, start time.Time) error {
 		j.refine.Seed, j.refine.Threads = cmp.Or(j.refine.Seed, s.opt.Seed), s.opt.Threads
 	}
 	if j.op == opFront {
+		j.run, j.end = context.WithCancel(context.Background())
 		return s.frontable(j)
 	}
 	if limit := s.deadlineOf(j.op); r.Deadline.IsZero() && limit > 0 {

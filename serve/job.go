@@ -38,6 +38,8 @@ type job struct {
 	front          batchnav.FrontOptions
 	exact          int // weightings that a front is solved under too; 0: none
 	start          time.Time
+	run            context.Context // of a front, until it has its answer
+	end            func()
 	searchDeadline time.Time                  // when a search is to have its best; zero: whenever
 	timer          atomic.Pointer[time.Timer] // of its deadline; nil: none
 	task           func()                     // what the dispatcher does for opInside
@@ -57,23 +59,6 @@ type job struct {
 	err       error
 }
 
-// unanswered is a context that ends with the answer of a request.
-type unanswered struct {
-	context.Context
-	job *job
-}
-
-func (c unanswered) Done() <-chan struct{} { return c.job.ready }
-
-func (c unanswered) Err() error {
-	select {
-	case <-c.job.ready:
-		return context.Canceled
-	default:
-		return nil
-	}
-}
-
 // finished reports whether the request is answered; then the answer is there.
 func (j *job) finished() bool {
 	if !j.hasAnswer.Load() {
@@ -88,8 +73,11 @@ func (j *job) overdue() bool {
 	return j.timer.Load() != nil && !time.Now().Before(j.request.Deadline)
 }
 
-// stop stops its clock.
+// stop stops its clock and its front.
 func (j *job) stop() {
+	if j.end != nil {
+		j.end()
+	}
 	if t := j.timer.Load(); t != nil {
 		t.Stop()
 	}

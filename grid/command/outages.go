@@ -122,9 +122,7 @@ Exit code 1 says that an outage breaks a limit, cuts off load or has no power fl
 				return err
 			}
 			if y.scenarios != "" {
-				return y.sample(cmd, n, a, &files, func(next results.Loads) (*results.Scenarios, error) {
-					return results.AfterScenarios(cmd.Context(), n, pr, opt, next)
-				})
+				return y.sample(cmd, n, a, &files, pr, opt)
 			}
 			r, err := results.After(cmd.Context(), n, pr, opt)
 			if errors.As(err, new(results.NoBaseError)) {
@@ -220,26 +218,21 @@ func (y *outageFlags) problem(n *network.Network, a *cli.App) (pr results.FlowPr
 }
 
 // sample prints and writes how often outages break limits over the scenarios of a table.
-func (y *outageFlags) sample(cmd *cobra.Command, n *network.Network, a *cli.App, files *outputs, solve func(results.Loads) (*results.Scenarios, error)) error {
-	for _, flag := range []string{"record", "out", "scale", "worst"} {
-		if cmd.Flags().Changed(flag) {
-			return cli.BadInputf("--scenarios takes no --record, --out, --scale and --worst: --csv and --json write all its results, and its table has a column scale")
-		}
+func (y *outageFlags) sample(cmd *cobra.Command, n *network.Network, a *cli.App, files *outputs, pr results.FlowProblem, opt results.SecurityOptions) error {
+	if f := cmd.Flags(); f.Changed("record") || f.Changed("out") || f.Changed("scale") || f.Changed("worst") {
+		return cli.BadInputf("--scenarios takes no --record, --out, --scale and --worst: --csv and --json write all its results, and its table has a column scale")
 	}
 	source, err := series.Open(y.scenarios, n)
 	if err != nil {
 		return cli.BadInputf("--scenarios: %w", err)
 	}
 	defer source.Close()
-	r, err := solve(func(limit int) (results.Samples, error) {
-		switch steps, err := source.Next(limit); {
-		case err == nil:
-			return results.Samples{Pd: steps.Pd, Qd: steps.Qd, Names: steps.Time}, nil
-		case errors.Is(err, io.EOF):
-			return results.Samples{}, err
-		default:
+	r, err := results.AfterScenarios(cmd.Context(), n, pr, opt, func(limit int) (results.Samples, error) {
+		steps, err := source.Next(limit)
+		if err != nil {
 			return results.Samples{}, cli.BadInputf("--scenarios: %w", err)
 		}
+		return results.Samples{Pd: steps.Pd, Qd: steps.Qd, Names: steps.Time}, nil
 	})
 	if err == nil && r.Scenarios == 0 {
 		err = cli.BadInputf("--scenarios: %s has no row with loads", y.scenarios)
@@ -319,10 +312,7 @@ func printSecurity(w io.Writer, y *results.Security) {
 
 // outageRow is an outage in the table.
 func outageRow(r *results.AfterOutage) []string {
-	place, severity := fmt.Sprintf("bus %d", r.From), ""
-	if r.Label != "" {
-		place = r.Label
-	}
+	place, severity := cmp.Or(r.Label, fmt.Sprintf("bus %d", r.From)), ""
 	if r.Kind == "branch" {
 		place = fmt.Sprintf("%d to %d", r.From, r.To)
 	}

@@ -54,10 +54,7 @@ func (y *securityRun) parts(ctx context.Context, w *securityWatch) error {
 	}
 	remaining, finished := 0, 0
 	var parts []int
-	for k := range (all + outagesPerPart - 1) / outagesPerPart {
-		if k%max(1, record.Count) != record.Index {
-			continue
-		}
+	for k := record.Index; k < (all+outagesPerPart-1)/outagesPerPart; k += max(1, min(record.Count, all)) {
 		parts = append(parts, k)
 		if _, err := os.Stat(path(k)); err != nil {
 			remaining += min(outagesPerPart, all-k*outagesPerPart)

@@ -82,11 +82,7 @@ func newOptima(c *matpower.Case, g *ppc.Grid, o *networkOptions) (_ *optima, err
 //
 //export gpc_network
 func gpc_network(opt *C.char, out *C.uintptr_t, err **C.char) C.int32_t {
-	return try(err, func() error {
-		var o networkOptions
-		if err := options(opt, &o); err != nil {
-			return err
-		}
+	return withOptions(opt, err, func(o *networkOptions) error {
 		var c *matpower.Case
 		var err error
 		switch {
@@ -100,7 +96,7 @@ func gpc_network(opt *C.char, out *C.uintptr_t, err **C.char) C.int32_t {
 		if err != nil {
 			return gpc.BadInput(err)
 		}
-		y, err := newOptima(c, nil, &o)
+		y, err := newOptima(c, nil, o)
 		if err == nil {
 			hand(out, y)
 		}
@@ -115,11 +111,7 @@ func gpc_network(opt *C.char, out *C.uintptr_t, err **C.char) C.int32_t {
 func gpc_network_of(opt *C.char, base C.double, bus unsafe.Pointer, buses, busColumns C.int64_t, gen unsafe.Pointer, gens, genColumns C.int64_t,
 	branch unsafe.Pointer, branches, branchColumns C.int64_t, cost unsafe.Pointer, costs, costColumns C.int64_t,
 	dc unsafe.Pointer, dcs, dcColumns C.int64_t, dcCost unsafe.Pointer, dcCosts, dcCostColumns C.int64_t, admittance unsafe.Pointer, out *C.uintptr_t, err **C.char) C.int32_t {
-	return try(err, func() error {
-		var o networkOptions
-		if err := options(opt, &o); err != nil {
-			return err
-		}
+	return withOptions(opt, err, func(o *networkOptions) error {
 		var tables [7]matpower.Table
 		admittances := branches
 		if admittance == nil {
@@ -148,7 +140,7 @@ func gpc_network_of(opt *C.char, base C.double, bus unsafe.Pointer, buses, busCo
 		if err != nil {
 			return gpc.BadInput(err)
 		}
-		y, err := newOptima(c, g, &o)
+		y, err := newOptima(c, g, o)
 		if err == nil {
 			hand(out, y)
 		}
@@ -262,19 +254,15 @@ const (
 func gpc_network_solve(h C.uintptr_t, opt *C.char, n C.int64_t, pd unsafe.Pointer, pds C.int64_t, qd unsafe.Pointer, qds C.int64_t,
 	branch unsafe.Pointer, branches C.int64_t, unit unsafe.Pointer, units C.int64_t, dst unsafe.Pointer, arrays C.int64_t,
 	out **C.char, cancel C.uintptr_t, err **C.char) C.int32_t {
-	return onHandle(h, err, func(y *optima) error {
-		var o struct {
-			Chains int                `json:"chains"`
-			Linear bool               `json:"linear"` // of the DC model
-			Soft   map[string]float64 `json:"soft"`   // prices of soft limits
-			// Previous are powers by unit, MW, which change by no more than units' ramps (MW) allow; null for any.
-			Previous []float64 `json:"previous"`
-			Ramp     []float64 `json:"ramp"`
-			Controls string    `json:"controls"` // lines of settings that are variables
-		}
-		if err := options(opt, &o); err != nil {
-			return err
-		}
+	return onCall(h, opt, cancel, err, func(y *optima, o *struct {
+		Chains int                `json:"chains"`
+		Linear bool               `json:"linear"` // of the DC model
+		Soft   map[string]float64 `json:"soft"`   // prices of soft limits
+		// Previous are powers by unit, MW, which change by no more than units' ramps (MW) allow; null for any.
+		Previous []float64 `json:"previous"`
+		Ramp     []float64 `json:"ramp"`
+		Controls string    `json:"controls"` // lines of settings that are variables
+	}, r *run) error {
 		if y.noOptimum != nil && !o.Linear {
 			return gpc.BadInput(y.noOptimum)
 		}
@@ -298,10 +286,6 @@ func gpc_network_solve(h C.uintptr_t, opt *C.char, n C.int64_t, pd unsafe.Pointe
 			return err
 		}
 		if outages[1], err = view[int32]("unit", unit, units, count); err != nil {
-			return err
-		}
-		r, err := runOf(cancel)
-		if err != nil {
 			return err
 		}
 		y.mu.Lock()

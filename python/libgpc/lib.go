@@ -29,6 +29,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"runtime/cgo"
 	"runtime/debug"
 	"strings"
@@ -98,22 +99,18 @@ func wrongf(format string, args ...any) error { return gpc.BadInput(fmt.Errorf(f
 // object is what a handle is of. One that is an io.Closer is closed behind its release and the last call that uses it.
 type object struct {
 	value any
-	users atomic.Int32 // the handle and calls
+	users atomic.Int32 // calls, less one behind the release; far below 0 once it is closed
 }
 
 func (o *object) leave() error {
-	if c, ok := o.value.(io.Closer); o.users.Add(-1) == 0 && ok {
+	if c, ok := o.value.(io.Closer); o.users.Add(-1) == -1 && o.users.CompareAndSwap(-1, math.MinInt32/2) && ok {
 		return c.Close()
 	}
 	return nil
 }
 
 // hand gives the caller a new object.
-func hand(out *C.uintptr_t, v any) {
-	o := &object{value: v}
-	o.users.Store(1)
-	*out = C.uintptr_t(cgo.NewHandle(o))
-}
+func hand(out *C.uintptr_t, v any) { *out = C.uintptr_t(cgo.NewHandle(&object{value: v})) }
 
 // errClosed is of a handle that another thread has released.
 var errClosed = errors.New("gpc: this object is closed")
@@ -142,11 +139,7 @@ func use[T any](h C.uintptr_t, f func(T) error) error {
 	if err != nil {
 		return err
 	}
-	n := o.users.Load()
-	for n > 0 && !o.users.CompareAndSwap(n, n+1) {
-		n = o.users.Load()
-	}
-	if n == 0 {
+	if o.users.Add(1) < 0 {
 		return errClosed
 	}
 	defer o.leave()

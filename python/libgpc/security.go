@@ -103,21 +103,13 @@ func scaled(v []float64, factor float64) []float64 {
 func gpc_network_flow(h C.uintptr_t, opt *C.char, pd unsafe.Pointer, pds C.int64_t, qd unsafe.Pointer, qds C.int64_t,
 	pg unsafe.Pointer, pgs C.int64_t, vm unsafe.Pointer, vms C.int64_t, va unsafe.Pointer, vas C.int64_t, shares unsafe.Pointer, units C.int64_t,
 	out **C.char, cancel C.uintptr_t, err **C.char) C.int32_t {
-	return onHandle(h, err, func(y *optima) error {
-		var o flowOptions
-		if err := options(opt, &o); err != nil {
-			return err
-		}
-		r, err := runOf(cancel)
-		if err != nil {
-			return err
-		}
+	return onCall(h, opt, cancel, err, func(y *optima, o *flowOptions, r *run) error {
 		var v views
 		nb, ng := y.n.Buses(), y.n.Gens()
 		loads, reactive := viewed[float64](&v, "pd", pd, pds, nb), viewed[float64](&v, "qd", qd, qds, nb)
 		power, magnitude, angle := viewed[float64](&v, "pg", pg, pgs, ng), viewed[float64](&v, "vm", vm, vms, nb), viewed[float64](&v, "va", va, vas, nb)
 		factors := viewed[float64](&v, "participation", shares, units, ng)
-		n, pr, err := y.flowProblem(o, v, loads, reactive, power, magnitude, angle)
+		n, pr, err := y.flowProblem(*o, v, loads, reactive, power, magnitude, angle)
 		if err != nil {
 			return gpc.BadInput(err)
 		}
@@ -192,22 +184,14 @@ func participation(n *network.Network, word string, factors []float64) ([]float6
 func gpc_network_outages(h C.uintptr_t, opt *C.char, pd unsafe.Pointer, pds C.int64_t, qd unsafe.Pointer, qds C.int64_t,
 	pg unsafe.Pointer, pgs C.int64_t, vm unsafe.Pointer, vms C.int64_t, va unsafe.Pointer, vas C.int64_t, shares unsafe.Pointer, units C.int64_t,
 	out **C.char, cancel C.uintptr_t, err **C.char) C.int32_t {
-	return onHandle(h, err, func(y *optima) error {
-		var o struct {
-			flowOptions
-			outageOptions
-			Emergency float64 `json:"emergency"`
-			Band      float64 `json:"voltage_band"`
-			Worst     int     `json:"worst"`
-			Scenarios int     `json:"scenarios"` // rows of the loads; 0 is one power flow
-		}
-		if err := options(opt, &o); err != nil {
-			return err
-		}
-		r, err := runOf(cancel)
-		if err != nil {
-			return err
-		}
+	return onCall(h, opt, cancel, err, func(y *optima, o *struct {
+		flowOptions
+		outageOptions
+		Emergency float64 `json:"emergency"`
+		Band      float64 `json:"voltage_band"`
+		Worst     int     `json:"worst"`
+		Scenarios int     `json:"scenarios"` // rows of the loads; 0 is one power flow
+	}, r *run) error {
 		var v views
 		nb, ng := y.n.Buses(), y.n.Gens()
 		rows := max(1, o.Scenarios) * nb
@@ -267,17 +251,13 @@ func (y *optima) threads() int { return cmp.Or(y.o.Threads, runtime.GOMAXPROCS(0
 //export gpc_network_secure
 func gpc_network_secure(h C.uintptr_t, opt *C.char, count C.int64_t, pd unsafe.Pointer, pds C.int64_t, qd unsafe.Pointer, qds C.int64_t,
 	shares unsafe.Pointer, units C.int64_t, out **C.char, cancel C.uintptr_t, err **C.char) C.int32_t {
-	return onHandle(h, err, func(y *optima) error {
-		var o struct {
-			outageOptions
-			Emergency     float64 `json:"emergency"`
-			Band          float64 `json:"voltage_band"`
-			Participation string  `json:"participation"`
-			MaxIterations int     `json:"max_iterations"`
-		}
-		if err := options(opt, &o); err != nil {
-			return err
-		}
+	return onCall(h, opt, cancel, err, func(y *optima, o *struct {
+		outageOptions
+		Emergency     float64 `json:"emergency"`
+		Band          float64 `json:"voltage_band"`
+		Participation string  `json:"participation"`
+		MaxIterations int     `json:"max_iterations"`
+	}, r *run) error {
 		if err := checkAfter(o.Emergency, o.Band); err != nil {
 			return err
 		}
@@ -290,10 +270,6 @@ func gpc_network_secure(h C.uintptr_t, opt *C.char, count C.int64_t, pd unsafe.P
 		factors := viewed[float64](&v, "participation", shares, units, n.Gens())
 		if v.err != nil {
 			return v.err
-		}
-		r, err := runOf(cancel)
-		if err != nil {
-			return err
 		}
 		source, err := network.ParseDispatchable(cmp.Or(y.o.Dispatchable, network.DispatchableByFile.String()))
 		if err != nil {
