@@ -178,6 +178,7 @@ fuzz:
 	$(FUZZ) -fuzz '^FuzzRead$$' ./grid/matpower
 	$(FUZZ) -fuzz '^FuzzLoads$$' ./grid/series
 	$(FUZZ) -fuzz '^FuzzLinear$$' ./grid/results
+	$(FUZZ) -fuzz '^FuzzLines$$' ./grid/results
 
 ## docs: the generated parts of README.md and docs/*.md alone: from records, from the help of commands, from the comments of JSON keys
 docs:

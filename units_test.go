@@ -33,7 +33,7 @@ func roverOf[T dual.Scalar](k float64) equations.Functions[T] {
 	}
 }
 
-func rover(k float64) equations.System {
+func rover(k float64, rates func(k float64) []float64) equations.System {
 	v := func(name string, lo, hi float64) domain.Variable {
 		return domain.Variable{Name: name, Lo: lo * k, Hi: hi * k}
 	}
@@ -43,14 +43,14 @@ func rover(k float64) equations.System {
 		Margins: []domain.Variable{v("post", 0, 1), v("speed", 0, 1)}, Scenario: []domain.Variable{v("x", -0.2, 0.2), v("y", 0.1, 0.4)},
 		Initial: func(p, s, _ []float64) { s[0], s[1], s[2], s[3] = p[0], p[1], 0, 0 }, StateScale: []float64{k, k, k, k},
 		Steps: 25, StepSeconds: 0.2, Real: roverOf[float64](k), Dual: roverOf[complex128](k),
-		Soft: []equations.Soft{{Margin: "speed", Linear: 3 / k, Quadratic: 1 / (k * k)}},
+		Soft: []equations.Soft{{Margin: "speed", Linear: 3 / k, Quadratic: 1 / (k * k)}}, Rates: rates(k),
 	}
 }
 
 // inUnits is a closed loop in metres: states and margins per metre, and costs.
-func inUnits(t *testing.T, k float64, noise, deviation, level float64, window int) (states, margins, costs []float64) {
+func inUnits(t *testing.T, k float64, rates func(k float64) []float64, noise, deviation, level float64, window int) (states, margins, costs []float64) {
 	t.Helper()
-	c := caseOf(t, rover(k))
+	c := caseOf(t, rover(k, rates))
 	if deviation > 0 {
 		c = require.Get(require.Get(require.Get(c.Noisy(deviation, nil))(t).Windowed(window))(t).Robust(level))(t)
 	}
@@ -72,16 +72,22 @@ func inUnits(t *testing.T, k float64, noise, deviation, level float64, window in
 // margins are written in: by the state, by a noisy one, and by estimates, also with their errors kept off the limits.
 // Units of powers of two round alike; others differ within the tolerance of the solver.
 func TestUnitsDoNotMatter(t *testing.T) {
+	free := func(float64) []float64 { return nil }
+	slow := func(k float64) []float64 { return []float64{0.6 * k, 0.9 * k} }
 	for _, test := range []struct {
 		name                    string
 		noise, deviation, level float64
 		window                  int
+		rates                   func(k float64) []float64
 	}{
-		{name: "by the state"}, {name: "by a noisy state", noise: 0.01}, {name: "by estimates", deviation: 0.01},
+		{name: "by the state"}, {name: "at rates", rates: slow}, {name: "by a noisy state", noise: 0.01}, {name: "by estimates", deviation: 0.01},
 		{name: "with errors kept off", deviation: 0.01, level: 3}, {name: "by a window", deviation: 0.01, window: 3},
 	} {
+		if test.rates == nil {
+			test.rates = free
+		}
 		drive := func(k float64) [3][]float64 {
-			s, m, j := inUnits(t, k, test.noise, test.deviation, test.level, test.window)
+			s, m, j := inUnits(t, k, test.rates, test.noise, test.deviation, test.level, test.window)
 			return [3][]float64{s, m, j}
 		}
 		metres := drive(1)
@@ -98,7 +104,7 @@ func TestUnitsDoNotMatter(t *testing.T) {
 			}
 		}
 	}
-	for i, v := range caseOf(t, rover(1e3)).Spec().Measured {
+	for i, v := range caseOf(t, rover(1e3, free)).Spec().Measured {
 		if v.Scale() != 1e3 { // that noise, feedback and guard count it in
 			t.Errorf("state %d has a scale of %v, want its StateScale", i, v.Scale())
 		}

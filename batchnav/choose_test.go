@@ -232,3 +232,31 @@ func TestALoopReachesItsGoal(t *testing.T) {
 		}
 	}
 }
+
+// Weights next to a goal decide alone, and what they spend is the goal's.
+func TestAGoalGoesOnNextToWeights(t *testing.T) {
+	p := finite{testdomain.NewCart(cartSteps)}
+	n, err := NewNavigator(ref.New(), testdomain.Map(testdomain.NewCart(cartSteps), 5, false), p, Options{Direct: true, NoiseFree: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	goal, s, c, spent := &domain.Goals{Bounds: []domain.Bound{{Objective: 1, Most: 3}}}, []float64{-0.5, 0.1}, []float64{0}, 0.0
+	for k, pref := range []domain.Preference{{Goal: goal}, {W: []float64{0, 1}, Goal: goal}, {Adaptive: true, Goal: goal}, {Goal: goal}} {
+		d, err := n.Decide(s, c, pref)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if left := n.batch.loops[0].pursuit.most[1]; math.Abs(left-(3-spent)) > 1e-12 {
+			t.Errorf("decision %d: %g of 3 are left, %g are spent", k, left, spent)
+		}
+		if k == 1 && !slices.Equal(n.batch.loops[0].sigma, pref.W) {
+			t.Errorf("decided by %v, want %v", n.batch.loops[0].sigma, pref.W)
+		}
+		J := make([]float64, 2)
+		p.Objectives(s, d.U, c, J)
+		spent += J[1]
+		next, nextC := make([]float64, 2), make([]float64, 1)
+		p.Step(s, c, d.U, next, nextC)
+		s, c = next, nextC
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/tensor"
 )
 
 // ExactFront solves one observation under every weighting of the options. Each solve begins with its neighbour's plan, through the list and back. It begins once more with the plan of the same
@@ -87,5 +88,5 @@ func simulated(p domain.Problem, obs Observation, w, plan []float64, project boo
 	r.totals, r.executed = make([]float64, spec.ObjectiveSize()), plan
 	b := domain.PlanBatch{S: obs.S, C: obs.C, NoProjection: !project, Projected: make([]float64, spec.PlanSize()), Cost: make([]float64, 1), Margin: make([]float64, 1)}
 	r.replay(&b, plan)
-	return FrontPoint{W: w, plan: plan, U: plan[:spec.ActionSize()], J: r.totals, Margin: b.Margin[0], Feasible: spec.Keeps(b.Margin[0])}
+	return FrontPoint{W: w, plan: plan, U: plan[:spec.ActionSize()], J: r.totals, Margin: b.Margin[0], Feasible: spec.Keeps(b.Margin[0]) && tensor.Finite(r.totals)}
 }

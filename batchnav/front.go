@@ -220,7 +220,7 @@ func (f *Fronts) Front(ctx context.Context, obs Observation, opt FrontOptions) (
 // Where the roll-out of a plan's projected actions keeps the limits and costs less than the point, it is the point's.
 func (f *Fronts) polish(ctx context.Context, front *Front, obs Observation, opt FrontOptions) error {
 	improve := domain.AbilitiesOfProblem(f.problem).Polish
-	if improve == nil || front.Points[0].plan == nil {
+	if improve == nil || len(front.Points) > 0 && front.Points[0].plan == nil {
 		return fmt.Errorf("front: case %s has no polish of the plans of its front", f.problem.Spec().Name)
 	}
 	for round := range 2 {
@@ -318,7 +318,7 @@ func (r *rollouts) decide(ctx context.Context, points []FrontPoint, obs Observat
 	for i := range points {
 		p := &points[i]
 		p.U, p.J = row(b.Projected, i, np)[:nu:nu], row(r.totals, i, m)
-		p.Margin, p.Feasible = b.Margin[i], r.spec.Keeps(b.Margin[i])
+		p.Margin, p.Feasible = b.Margin[i], r.spec.Keeps(b.Margin[i]) && tensor.Finite(p.J)
 		if len(r.executed) > 0 {
 			p.plan = row(r.executed, i, decisions*nu)
 		}

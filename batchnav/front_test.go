@@ -118,3 +118,37 @@ func TestAFrontHasANumberOfPoints(t *testing.T) {
 		}
 	}
 }
+
+// undefined is a cart whose first objective is no number behind some actions.
+type undefined struct {
+	*testdomain.Cart
+	from float64
+}
+
+func (p undefined) Objectives(s, u, c, J []float64) {
+	p.Cart.Objectives(s, u, c, J)
+	if u[0] > p.from {
+		J[0] = math.NaN()
+	}
+}
+
+// A point whose objectives are no numbers dominates none and moves neither ideal nor knee: it is not feasible.
+func TestPointsWithoutObjectivesAreNotFeasible(t *testing.T) {
+	obs, opt := batchnav.Observation{S: []float64{0.2, 0.1}, C: []float64{0}}, batchnav.FrontOptions{Points: 60, LookAhead: 1}
+	whole := require.Get(fronts(t, testdomain.NewCart(20)).Front(t.Context(), obs, opt))(t)
+	var first []float64
+	for _, p := range whole.Points {
+		first = append(first, p.U[0])
+	}
+	slices.Sort(first)
+	p := undefined{testdomain.NewCart(20), first[len(first)/2]}
+	f := require.Get(fronts(t, p).Front(t.Context(), obs, opt))(t)
+	for i, q := range f.Points {
+		if number := !math.IsNaN(q.J[0]); q.Feasible != number {
+			t.Errorf("point %d, %v: feasible %v", i, q.J, q.Feasible)
+		}
+	}
+	if f.Knee < 0 || math.IsNaN(f.Ideal[0]+f.Nadir[0]) || f.Best([]float64{math.Inf(1), math.Inf(1)}) < 0 {
+		t.Errorf("the knee is point %d, between %v and %v", f.Knee, f.Ideal, f.Nadir)
+	}
+}

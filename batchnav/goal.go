@@ -40,7 +40,9 @@ func (a *Batch) weigh(obs []Observation) ([]Observation, error) {
 			a.weighed = append(a.weighed[:0], obs...)
 			weighed = a.weighed
 		}
-		weighed[i].Preference = domain.Preference{W: l.pursuit.weights}
+		if weighed[i].Preference.Goal = nil; !obs[i].Preference.Weighs() {
+			weighed[i].Preference.W = l.pursuit.weights
+		}
 	}
 	return weighed, nil
 }
@@ -58,7 +60,7 @@ func (a *Batch) spend(l *loop) {
 }
 
 // reach finds the weights of the front's point that reaches a goal best from here on. Of an observation that is not
-// finite they are those before.
+// finite, or that has weights of its own, they are those before.
 func (a *Batch) reach(l *loop, obs *Observation) error {
 	goal, p, m := obs.Preference.Goal, &l.pursuit, a.spec.ObjectiveSize()
 	if p.goal.Equal(goal) {
@@ -73,7 +75,7 @@ func (a *Batch) reach(l *loop, obs *Observation) error {
 			p.most[b.Objective] = b.Most
 		}
 	}
-	if !tensor.Finite(obs.S) || !tensor.Finite(obs.C) {
+	if !tensor.Finite(obs.S) || !tensor.Finite(obs.C) || obs.Preference.Weighs() {
 		return nil
 	}
 	if a.fronts == nil {

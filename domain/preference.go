@@ -13,9 +13,12 @@ import (
 type Preference struct {
 	Adaptive bool      `json:"adaptive"`
 	W        []float64 `json:"w,omitempty"`
-	// Goal stands in place of both where loops of a map decide (batchnav.Batch).
+	// Goal stands in place of both where loops of a map decide (batchnav.Batch). Next to one of them it does not decide, and goes on.
 	Goal *Goals `json:"-"`
 }
+
+// Weighs reports whether the weights are said, or adaptive.
+func (p Preference) Weighs() bool { return p.Adaptive || p.W != nil }
 
 // Equal reports whether two preferences are the same.
 func (p Preference) Equal(o Preference) bool {

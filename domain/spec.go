@@ -18,7 +18,7 @@ type Variable struct {
 	// Lo and Hi are the hard box of an action component (the paper's U), the sampling range of a
 	// scenario parameter, or the typical range of a state or margin. Both zero: unbounded.
 	Lo, Hi float64
-	// Size is the typical size of a measured component without a box; 0: 1.
+	// Size is the typical size of a measured component or a margin without a box, or of an entry of the context; 0: 1.
 	Size float64 `json:"-"`
 	// Tolerance, of a measured component, is how far, in Unit, a map of this case may decode
 	// it from what is measured before the observation counts as off the map, whatever the

@@ -155,10 +155,10 @@ func (k *declared) addRates(y *System) error {
 		a := y.Action[i]
 		k.limited, k.rate = append(k.limited, i), append(k.rate, rate)
 		previous := a
-		previous.Name, previous.Tolerance, previous.Limit = "last "+a.Name, 0, ""
+		previous.Name, previous.Tolerance, previous.Limit, previous.Size = "last "+a.Name, 0, "", rate
 		y.last = append(y.last, previous)
 		for _, direction := range []string{"rising", "falling"} {
-			y.Margins = append(y.Margins, domain.Variable{Name: a.Name + " " + direction, Unit: a.Unit, Limit: "rate of " + a.Name})
+			y.Margins = append(y.Margins, domain.Variable{Name: a.Name + " " + direction, Unit: a.Unit, Size: rate, Limit: "rate of " + a.Name})
 			if y.Solver.Room != nil {
 				y.Solver.Room = append(y.Solver.Room, 0)
 			}

@@ -26,9 +26,9 @@ func softPuck() System {
 // byHand is softPuck as one writes it without declarations: its last force stands before the clock.
 func byHand() System {
 	y := puck()
-	y.Context = append(y.Context, domain.Variable{Name: "last fx", Lo: -1, Hi: 1})
-	v := func(name string) domain.Variable { return domain.Variable{Name: name} }
-	y.Margins = []domain.Variable{v("post"), v("west"), v("north"), v("south"), v("rising"), v("falling")}
+	y.Context = append(y.Context, domain.Variable{Name: "last fx", Lo: -1, Hi: 1, Size: 0.3})
+	v := func(name string, size float64) domain.Variable { return domain.Variable{Name: name, Size: size} }
+	y.Margins = []domain.Variable{v("post", 1), v("west", 1), v("north", 1), v("south", 1), v("rising", 0.3), v("falling", 0.3)}
 	y.Real, y.Dual = handwritten[float64](), handwritten[complex128]()
 	return y
 }

@@ -1,6 +1,7 @@
 package export
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -124,11 +125,11 @@ func newOptimal(p domain.Problem, opt *OptimalOptions) (*whole, error) {
 	w.Method, w.Start = Solver, opt.Start
 	s := &optimiser{Factors: factors, Tolerance: opt.Tolerance, Iterations: opt.Iterations, Moving: moving, Width: w.NU + len(moving), Inputs: w.NS + max(1, w.NC), Third: w.H / 3}
 	for _, a := range moving {
-		scale := 1.0
 		if a < w.NS {
-			scale = y.StateScale[a]
+			s.Typical = append(s.Typical, y.StateScale[a])
+		} else {
+			s.Typical = append(s.Typical, cmp.Or(spec.Context[a-w.NS].Size, 1))
 		}
-		s.Typical = append(s.Typical, scale)
 	}
 	for i, v := range spec.Measured {
 		middle, half, ranged := opt.State[i], y.StateScale[i], 0.0

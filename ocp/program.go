@@ -1,6 +1,7 @@
 package ocp
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/gpc-engine/gpc/domain"
@@ -124,6 +125,9 @@ func newProgram(p domain.Problem, stateScale []float64) *program {
 	y := q.nx + q.nu
 	q.scale = slices.Repeat([]float64{1}, y)
 	copy(q.scale, stateScale)
+	for i, v := range spec.Context {
+		q.scale[q.ns+i] = cmp.Or(v.Size, 1)
+	}
 	for j, a := range spec.Action {
 		mid, half := 0.0, 1.0
 		if a.Bounded() {

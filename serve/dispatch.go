@@ -111,6 +111,7 @@ func (s *Server) prepare(j *job, start time.Time) error {
 		j.refine.Seed, j.refine.Threads = cmp.Or(j.refine.Seed, s.opt.Seed), s.opt.Threads
 	}
 	if j.op == opFront {
+		j.run, j.end = context.WithCancel(context.Background())
 		return s.frontable(j)
 	}
 	if limit := s.deadlineOf(j.op); r.Deadline.IsZero() && limit > 0 {
@@ -299,6 +300,9 @@ func (s *Server) decide(jobs []*job) {
 	open := jobs[:0:0]
 	for _, j := range jobs {
 		j.preference = s.preferenceOf(j)
+		if own := j.sess.preference; own != nil && j.preference.Goal == nil {
+			j.preference.Goal = own.Goal // which goes on next to weights of this request alone
+		}
 		if !s.settled(j.sess) {
 			s.expire(j)
 			j.sess.outlasting.missed = append(j.sess.outlasting.missed, j)

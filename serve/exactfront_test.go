@@ -129,6 +129,28 @@ func TestAnExactFrontHoldsNothingUp(t *testing.T) {
 	}
 }
 
+// A front of the map ends, too, when who asked is gone: points that are not begun are not rolled out.
+func TestAFrontEndsWithItsClient(t *testing.T) {
+	held := newGate()
+	s := server(t, serve.Options{}, held)
+	ctx, leave := context.WithCancel(t.Context())
+	gone := make(chan error)
+	go func() {
+		_, err := s.Front(ctx, serve.Request{S: []float64{slow, 0.2}, C: []float64{0}}, batchnav.FrontOptions{Points: 1000})
+		gone <- err
+	}()
+	<-held.arrived
+	leave()
+	if err := <-gone; !errors.Is(err, context.Canceled) {
+		t.Errorf("whoever has left is answered %v", err)
+	}
+	held.open()
+	require.Get(s.Front(t.Context(), position, batchnav.FrontOptions{Points: 11}))(t) // behind the other
+	if n := len(held.arrived); n > 500 {
+		t.Errorf("%d of 1000 points were rolled out", n)
+	}
+}
+
 // What is not solved in time is left out, and the front says so.
 func TestAnExactFrontEndsInTime(t *testing.T) {
 	s, _ := heldServer(t, "direct", func(ctx context.Context) { <-ctx.Done() })

@@ -16,7 +16,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/internal/testing/testdomain"
 	"github.com/gpc-engine/gpc/serve"
 )
 
@@ -85,6 +87,23 @@ func TestHTTPAnswersAsLines(t *testing.T) {
 	status, health, _ := exchange(t, "GET", h.URL+"/health", "")
 	if now, ok := health["health"].(map[string]any); status != 200 || !ok || now["status"] != "ok" || now["decisions"] != 9.0 || health["op"] != "health" {
 		t.Errorf("%d %v", status, health)
+	}
+}
+
+// A request's own weights hold for it alone: a session's goal goes on, with what they spent, and another preference ends it.
+func TestAGoalGoesOnBehindOtherWeights(t *testing.T) {
+	s := server(t, serve.Options{Setup: gpc.Setup{Method: "direct", Model: testdomain.Map(testdomain.NewCart(8), 9, false)}})
+	observation := `"session":"g","s":[0.3,0.2],"c":[0]`
+	goal := `{"op":"preference","session":"g","preference":{"effort":"<= 0.4"}}`
+	decide, weighed := `{"op":"decide",`+observation+`}`, `{"op":"decide",`+observation+`,"preference":[0.5,0.5]}`
+	var sigma []string
+	for _, a := range said(t, s, serve.LineOptions{}, goal, decide, weighed, decide, `{"op":"preference","session":"g","preference":null}`, decide, goal, decide) {
+		if a["sigma"] != nil {
+			sigma = append(sigma, fmt.Sprint(a["sigma"]))
+		}
+	}
+	if len(sigma) != 5 || sigma[1] != "[0.5 0.5]" || sigma[2] == sigma[0] || sigma[4] != sigma[0] {
+		t.Errorf("decided by %v: want the second by its own weights, the third by a smaller bound than the first, the last as the first", sigma)
 	}
 }
 

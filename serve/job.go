@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"context"
 	"sync/atomic"
 	"time"
 
@@ -37,6 +38,8 @@ type job struct {
 	front          batchnav.FrontOptions
 	exact          int // weightings that a front is solved under too; 0: none
 	start          time.Time
+	run            context.Context // of a front, until it has its answer
+	end            func()
 	searchDeadline time.Time                  // when a search is to have its best; zero: whenever
 	timer          atomic.Pointer[time.Timer] // of its deadline; nil: none
 	task           func()                     // what the dispatcher does for opInside
@@ -70,8 +73,11 @@ func (j *job) overdue() bool {
 	return j.timer.Load() != nil && !time.Now().Before(j.request.Deadline)
 }
 
-// stop stops its clock.
+// stop stops its clock and its front.
 func (j *job) stop() {
+	if j.end != nil {
+		j.end()
+	}
 	if t := j.timer.Load(); t != nil {
 		t.Stop()
 	}

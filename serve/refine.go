@@ -90,43 +90,38 @@ func (s *Server) mapless() bool {
 	return s.opt.Setup.Model == nil || s.controlCase.Definition().Learned != nil
 }
 
-// answerFront answers a front.
+// answerFront answers a front. It ends once the request has another answer.
 func (s *Server) answerFront(j *job) {
 	if s.solved(j) {
 		s.answerSolvedFront(j)
 		return
 	}
 	s.exclusive(j, func() (a Answer, err error) {
-		a.Front, err = s.front(context.Background(), &s.fronts, j)
+		a.Front, err = s.front(&s.fronts, j)
 		return a, err
 	})
 }
 
 // front is the map's, or that of switched inputs, by fronts that are made once.
-func (s *Server) front(ctx context.Context, fronts **batchnav.Fronts, j *job) (_ *batchnav.Front, err error) {
+func (s *Server) front(fronts **batchnav.Fronts, j *job) (_ *batchnav.Front, err error) {
 	if *fronts == nil {
 		if *fronts, err = s.controlCase.Fronts(s.engine, s.opt.Setup); err != nil {
 			return nil, err
 		}
 	}
-	return (*fronts).Front(ctx, batchnav.Observation{S: j.request.S, C: j.request.C}, j.front)
+	return (*fronts).Front(j.run, batchnav.Observation{S: j.request.S, C: j.request.C}, j.front)
 }
 
 // answerSolvedFront answers a front of the exact solver and the map's of the same weightings, or one of switched inputs. Only one is solved at a
-// time. It has one thread, and holds up no decision, refinement or front of a map. It ends once the request has another answer.
+// time. It has one thread, and holds up no decision, refinement or front of a map.
 func (s *Server) answerSolvedFront(j *job) {
 	if !s.exact.TryLock() {
 		s.fail(j, ErrBusy)
 		return
 	}
 	defer s.exact.Unlock()
-	run, end := context.WithCancel(context.Background())
-	go func() {
-		<-j.ready
-		end()
-	}()
 	a := Answer{Op: j.op.String(), Session: j.session}
-	if err := s.guarded(func() error { return s.solveFront(run, j, &a) }); err != nil {
+	if err := s.guarded(func() error { return s.solveFront(j, &a) }); err != nil {
 		s.fail(j, err)
 		return
 	}
@@ -134,22 +129,22 @@ func (s *Server) answerSolvedFront(j *job) {
 }
 
 // solveFront solves a front. exact is locked.
-func (s *Server) solveFront(ctx context.Context, j *job, a *Answer) (err error) {
+func (s *Server) solveFront(j *job, a *Answer) (err error) {
 	o := &j.front
 	limit := min(cmp.Or(o.TimeLimit, MaxExactTime), MaxExactTime)
 	if j.exact == 0 {
 		o.TimeLimit = limit
-		a.Front, err = s.front(ctx, &s.exactFronts, j)
+		a.Front, err = s.front(&s.exactFronts, j)
 		return err
 	}
 	o.Weights, o.TimeLimit = dataset.Proper(s.spec.ObjectiveSize(), j.exact), 0
 	if !s.mapless() {
 		o.Plans = true
-		a.Same, err = s.front(ctx, &s.exactFronts, j)
+		a.Same, err = s.front(&s.exactFronts, j)
 	}
 	if err == nil {
 		o.TimeLimit = max(1, limit-time.Since(j.start))
-		a.Exact, err = s.controlCase.ExactFront(ctx, batchnav.Observation{S: j.request.S, C: j.request.C}, *o, a.Same)
+		a.Exact, err = s.controlCase.ExactFront(j.run, batchnav.Observation{S: j.request.S, C: j.request.C}, *o, a.Same)
 	}
 	if err == nil && a.Same != nil {
 		ratio := gpc.HypervolumeRatio(a.Same, a.Exact)

@@ -178,6 +178,9 @@ Exit code 1 says that no optimum was found.`,
 				}
 				copy(objective.Weights[:], weights)
 			}
+			if f := cmd.Flags(); len(soft) > 0 && (f.Changed("weights") || f.Changed("starts")) {
+				return cli.BadInputf("--soft takes no --weights and --starts: what gives is priced next to the cost of the file, from one start")
+			}
 			if err := files.check(cmd, args[0], solvedTables...); err != nil {
 				return err
 			}

@@ -208,6 +208,11 @@ func TestSoftLimits(t *testing.T) {
 			t.Errorf("--soft %s: exit code %d, %s", arguments, code, log)
 		}
 	}
+	for _, flag := range [][]string{{"--weights", "0.2,0.3,0.5"}, {"--starts", "2"}} {
+		if code, _, log := run(append([]string{"opf", "case9", "--soft", "rating=1000"}, flag...)...); code != 2 || !strings.Contains(log, "--soft takes no --weights and --starts") {
+			t.Errorf("--soft with %v: exit code %d, %s", flag, code, log)
+		}
+	}
 	if code, out, _ := run("opf", "case9", "--scale", "3", "--soft", "rating=1000", "--why=false"); code != 1 || !strings.Contains(out, "not soft") {
 		t.Errorf("exit code %d: %s", code, out)
 	}

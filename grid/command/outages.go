@@ -2,7 +2,6 @@ package command
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -84,7 +83,7 @@ own. When all are in the folder, the command without --shard prints the whole.
 
 --scenarios reads a table of loads: every outage of each row is solved. It prints the
 probability that an outage breaks a limit, with its interval of 95 %. Tables have the
-outages and limits by how often.
+outages and limits by how often. Lost load counts for nothing, in the exit code too.
 
 --emergency and --voltage-band widen the limits after an outage, and with --participation
 units share the missing power, as in gpc opf secure.
@@ -123,9 +122,7 @@ Exit code 1 says that an outage breaks a limit, cuts off load or has no power fl
 				return err
 			}
 			if y.scenarios != "" {
-				return y.sample(cmd.Context(), n, a, &files, func(next results.Loads) (*results.Scenarios, error) {
-					return results.AfterScenarios(cmd.Context(), n, pr, opt, next)
-				})
+				return y.sample(cmd, n, a, &files, pr, opt)
 			}
 			r, err := results.After(cmd.Context(), n, pr, opt)
 			if errors.As(err, new(results.NoBaseError)) {
@@ -148,6 +145,9 @@ Exit code 1 says that an outage breaks a limit, cuts off load or has no power fl
 			}
 			if err := cmp.Or(err, writeSecurity(files.csv, r)); err != nil {
 				return err
+			}
+			if kept := len(r.Outages); kept < r.Count {
+				fmt.Fprintf(a.Stderr, "%d outages are counted, the %d worst of them listed: --worst 0 lists all\n", r.Count, kept)
 			}
 			return a.PrintChecked(r.Secure >= r.Count, r, func(w io.Writer) { printSecurity(w, r) })
 		},
@@ -218,25 +218,25 @@ func (y *outageFlags) problem(n *network.Network, a *cli.App) (pr results.FlowPr
 }
 
 // sample prints and writes how often outages break limits over the scenarios of a table.
-func (y *outageFlags) sample(ctx context.Context, n *network.Network, a *cli.App, files *outputs, solve func(results.Loads) (*results.Scenarios, error)) error {
-	if y.record != "" || files.out != "" || y.scale != 1 {
-		return cli.BadInputf("--scenarios takes no --record, --out and --scale: --csv and --json write its results, and its table has a column scale")
+func (y *outageFlags) sample(cmd *cobra.Command, n *network.Network, a *cli.App, files *outputs, pr results.FlowProblem, opt results.SecurityOptions) error {
+	if f := cmd.Flags(); f.Changed("record") || f.Changed("out") || f.Changed("scale") || f.Changed("worst") {
+		return cli.BadInputf("--scenarios takes no --record, --out, --scale and --worst: --csv and --json write all its results, and its table has a column scale")
 	}
 	source, err := series.Open(y.scenarios, n)
 	if err != nil {
 		return cli.BadInputf("--scenarios: %w", err)
 	}
 	defer source.Close()
-	r, err := solve(func(limit int) (results.Samples, error) {
-		switch steps, err := source.Next(limit); {
-		case err == nil:
-			return results.Samples{Pd: steps.Pd, Qd: steps.Qd, Names: steps.Time}, nil
-		case errors.Is(err, io.EOF):
-			return results.Samples{}, err
-		default:
+	r, err := results.AfterScenarios(cmd.Context(), n, pr, opt, func(limit int) (results.Samples, error) {
+		steps, err := source.Next(limit)
+		if err != nil {
 			return results.Samples{}, cli.BadInputf("--scenarios: %w", err)
 		}
+		return results.Samples{Pd: steps.Pd, Qd: steps.Qd, Names: steps.Time}, nil
 	})
+	if err == nil && r.Scenarios == 0 {
+		err = cli.BadInputf("--scenarios: %s has no row with loads", y.scenarios)
+	}
 	if err != nil {
 		return err
 	}
@@ -315,10 +315,7 @@ func printSecurity(w io.Writer, y *results.Security) {
 
 // outageRow is an outage in the table.
 func outageRow(r *results.AfterOutage) []string {
-	place, severity := fmt.Sprintf("bus %d", r.From), ""
-	if r.Label != "" {
-		place = r.Label
-	}
+	place, severity := cmp.Or(r.Label, fmt.Sprintf("bus %d", r.From)), ""
 	if r.Kind == "branch" {
 		place = fmt.Sprintf("%d to %d", r.From, r.To)
 	}
@@ -377,6 +374,9 @@ func cells[T any](list []T) [][]string {
 		case v.Kind() == reflect.Struct:
 			for i := range v.NumField() {
 				field, name := v.Type().Field(i), key
+				if !field.IsExported() {
+					continue
+				}
 				if tag, _, _ := strings.Cut(field.Tag.Get("json"), ","); !field.Anonymous {
 					name = strings.TrimPrefix(key+"_"+tag, "_")
 				}
@@ -387,10 +387,12 @@ func cells[T any](list []T) [][]string {
 			return []string{key}
 		case v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Struct:
 			return []string{strconv.Itoa(v.Len())}
+		case v.Kind() == reflect.Slice:
+			return []string{strings.Trim(fmt.Sprint(v), "[]")}
 		case v.Kind() == reflect.Pointer && v.IsNil():
 			return []string{""}
 		}
-		return []string{strings.Trim(fmt.Sprint(reflect.Indirect(v)), "[]")}
+		return []string{fmt.Sprint(reflect.Indirect(v))}
 	}
 	rows[0] = flatten("", reflect.ValueOf(*new(T)), true)
 	for _, x := range list {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/gpc-engine/gpc/grid/networktest"
 	"github.com/gpc-engine/gpc/grid/results"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 func runOutagesJSON(t *testing.T, want int, args ...string) results.Security {
@@ -284,6 +285,25 @@ func TestTablesOfOutages(t *testing.T) {
 	}
 }
 
+// A label stands in the table as it is written, and a table that leaves outages out says so.
+func TestATableOfOutagesIsWhole(t *testing.T) {
+	dir := t.TempDir()
+	list, table := filepath.Join(dir, "list"), filepath.Join(dir, "all.csv")
+	if err := os.WriteFile(list, []byte("[north]: branch 5, branch 6\nbranch 7\nbranch 8\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for worst, rows := range map[string]int{"0": 3, "2": 2} {
+		_, _, log := run("pf", "outages", "case118", "--outages", list, "--worst", worst, "--out", table)
+		text := string(require.Get(os.ReadFile(table))(t))
+		if strings.Count(text, "\n") != rows+1 || worst == "0" && !strings.Contains(text, ",[north],") {
+			t.Errorf("--worst %s: %s", worst, text)
+		}
+		if says := strings.Contains(log, "3 outages are counted, the 2 worst of them listed: --worst 0 lists all"); says != (worst == "2") {
+			t.Errorf("--worst %s: %q", worst, log)
+		}
+	}
+}
+
 // The words of --outages name the same outages in pf and in opf --secure; there branches that cut off a part are left out
 // and counted.
 func TestTheWordsOfOutagesMeanTheSame(t *testing.T) {
@@ -423,6 +443,10 @@ func TestShardsOfOutages(t *testing.T) {
 	if joined.WallMS = whole.WallMS; !reflect.DeepEqual(joined, whole) {
 		t.Error("the joined shards differ from one run")
 	}
+	// A shard beyond the last part has none, however large its numbers.
+	if empty := runOutagesJSON(t, 0, "case118", "--record", folder, "--shard", "9007199254740992/9223372036854775807"); empty.Count != 0 {
+		t.Errorf("%d outages of a shard without parts", empty.Count)
+	}
 	if code, _, log := run("pf", "outages", "case118", "--shard", "0/2"); code != 2 || !strings.Contains(log, "--shard needs --record") {
 		t.Errorf("shards without a folder: exit code %d, %s", code, log)
 	}
@@ -461,6 +485,9 @@ func TestScenariosOfOutages(t *testing.T) {
 		t.Errorf("%+v, want %d", r.After, after)
 	}
 	for name, rows := range map[string]int{"outages": len(r.Outages), "elements": len(r.Elements)} {
+		if head, _, _ := strings.Cut(string(require.Get(os.ReadFile(filepath.Join(dir, name+".csv")))(t)), "\n"); slices.Contains(strings.Split(head, ","), "") {
+			t.Errorf("%s.csv has columns without a name: %s", name, head)
+		}
 		if text, err := os.ReadFile(filepath.Join(dir, name+".csv")); err != nil || strings.Count(string(text), "\n") != rows+1 || !strings.Contains(string(text), "violated,probability,low,high") {
 			t.Errorf("%s.csv, %v: %.300q", name, err, text)
 		}
@@ -468,7 +495,13 @@ func TestScenariosOfOutages(t *testing.T) {
 	if _, out, _ := run(args...); !strings.Contains(out, "case_ieee30: 3 scenarios of 47 outages each") || !strings.Contains(out, "probability [95 %]") || !strings.Contains(out, "full") {
 		t.Errorf("no probabilities in\n%s", out)
 	}
-	for want, more := range map[string][]string{"--scenarios takes no --record": {"--record", dir}, "no bus 99 in service": {"--scenarios", filepath.Join(dir, "wrong.csv")}} {
+	if err := os.WriteFile(filepath.Join(dir, "none.csv"), []byte("time,scale\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for want, more := range map[string][]string{
+		"--scenarios takes no --record": {"--record", dir}, "no --record, --out, --scale and --worst": {"--worst", "3"}, "none.csv has no row with loads": {"--scenarios", filepath.Join(dir, "none.csv")},
+		"no bus 99 in service": {"--scenarios", filepath.Join(dir, "wrong.csv")},
+	} {
 		if err := os.WriteFile(filepath.Join(dir, "wrong.csv"), []byte("pd_99\n1\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -29,7 +29,7 @@ type LeastRelaxation struct {
 // Least relaxes the limits of a network at loads in pu.
 func Least(ctx context.Context, n *network.Network, pd, qd []float64, opt acopf.Options) (*LeastRelaxation, error) {
 	start := time.Now()
-	r, err := acopf.Relax(ctx, n, pd, qd, acopf.Options{Threads: opt.Threads, Dispatchable: opt.Dispatchable, Ranges: opt.Ranges}, acopf.Penalties{})
+	r, err := acopf.Relax(ctx, n, pd, qd, acopf.Options{Threads: opt.Threads, Dispatchable: opt.Dispatchable, Ranges: opt.Ranges, CurrentLimits: opt.CurrentLimits}, acopf.Penalties{})
 	if err != nil {
 		return nil, err
 	}

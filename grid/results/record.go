@@ -55,7 +55,7 @@ func (y *securityRun) parts(ctx context.Context, w *securityWatch) error {
 	y.out.Shard = [2]int{record.Index, max(1, record.Count)}
 	remaining, finished := 0, 0
 	var parts []int
-	for k := record.Index; k*outagesPerPart < all; k += max(1, record.Count) {
+	for k := record.Index; k < (all+outagesPerPart-1)/outagesPerPart; k += max(1, min(record.Count, all)) {
 		parts = append(parts, k)
 		if _, err := os.Stat(path(k)); err != nil {
 			remaining += min(outagesPerPart, all-k*outagesPerPart)

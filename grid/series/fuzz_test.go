@@ -14,7 +14,7 @@ func FuzzLoads(f *testing.F) {
 	for _, text := range []string{
 		"time,scale\n0,1\n1,1.1\n", "time,pd_5,qd_7\n0,100,30\n", "time,bus,pd,qd\n0,5,100,30\n0,7,100,35\n1,5,140,40\n",
 		"time,pd_5,pd_05,pd_+5\n0,100,140,10\n", "time,bus,pd,scale,q\n1,5,90,3,500\n", "time,bus,pd,qd\n0,5,100,30\n1,5,140,40\n0,7,100,35\n",
-		"time,pd_5\n0,\"1\n", "time,pd_5\r\n0,1e400\r\n", "\xef\xbb\xbftime,pd_5\n0,1\n", "time;pd_5\n0;1\n", "pd_5\nNaN\n", "",
+		"time,pd_5\n0,\"1\n", "time,pd_5\r\n0,1e400\r\n", "\xef\xbb\xbftime,pd_5\n0,1\n", "\xef\xbb\xbf\"pd_5\"\r\n\"1\"\r\n", "\xef\xbb", "time;pd_5\n0;1\n", "pd_5\nNaN\n", "",
 	} {
 		f.Add([]byte(text))
 	}

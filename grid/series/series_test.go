@@ -63,7 +63,7 @@ func TestLayoutsSayTheSameLoads(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{
-		file(t, "wide.csv", "\ufefftime,pd_5,pd_9,qd_9\n# half of it\na,45,125,50\nb, 99,130,20\n"),
+		file(t, "wide.csv", "\ufeff\"time\",pd_5,pd_9,qd_9\n# half of it\na,45,125,50\nb, 99,130,20\n"),
 		file(t, "long.csv", "time,bus,pd,qd\na,5,45,15\nb,5,99,33\nb,9,130,20\n"),
 		parquetFile,
 	} {

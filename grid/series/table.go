@@ -64,7 +64,11 @@ type csvTable struct {
 }
 
 func newCSV(path string, f *os.File) (*csvTable, error) {
-	reader := csv.NewReader(bufio.NewReaderSize(f, 1<<16))
+	text := bufio.NewReaderSize(f, 1<<16)
+	if mark, _ := text.Peek(3); string(mark) == "\ufeff" {
+		text.Discard(len(mark))
+	}
+	reader := csv.NewReader(text)
 	reader.ReuseRecord, reader.Comment, reader.TrimLeadingSpace = true, '#', true
 	first, err := reader.Read()
 	if errors.Is(err, io.EOF) {
@@ -74,10 +78,7 @@ func newCSV(path string, f *os.File) (*csvTable, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	t := &csvTable{file: f, reader: reader, path: path}
-	for i, name := range first {
-		if i == 0 {
-			name = strings.TrimPrefix(name, "\ufeff")
-		}
+	for _, name := range first {
 		t.header = append(t.header, strings.TrimSpace(name))
 	}
 	t.cells = make([]cell, len(t.header))

@@ -15,6 +15,7 @@ __all__ = ["Equations", "Solution"]
 
 _ADVICE = "take more iterations or a guess that is closer, and residuals whose derivatives by the unknowns are not singular"
 _SETTLED = 1e-8  # of an unknown's size: what Newton's next step may move it by
+_LEAST = 1e-4  # of the largest unknown's size: what another one counts as at least
 
 _OPERATIONS: dict[str, Callable[..., Any]] = {
     "add": e.add, "sub": e.sub, "mul": e.mul, "div": e.div, "neg": e.neg, "abs": e.absolute, "sqrt": e.sqrt, "exp": e.exp, "log": e.log, "floor": e.floor,
@@ -132,7 +133,8 @@ class Solution:
     def check(self, values: NDArray[np.float64]) -> None:
         """Refuses unknowns that are not reached, of unknowns, residuals and steps [3 * unknowns, points]."""
         z, residuals, steps = np.split(values, 3)
-        moved = np.abs(steps) / (np.nanmax(np.abs(z), axis=1, keepdims=True, initial=0) + 1e-12 / _SETTLED)
+        size = np.nanmax(np.abs(z), axis=1, keepdims=True, initial=0)
+        moved = np.abs(steps) / np.maximum(size + _LEAST * size.max(), np.finfo(float).tiny)
         moved[~np.isfinite(moved)] = np.inf
         i, point = np.unravel_index(np.argmax(moved), moved.shape)
         if moved[i, point] > _SETTLED:

@@ -385,15 +385,15 @@ def address(a: NDArray[Any] | None) -> int | None:
     return None if a is None else a.__array_interface__["data"][0]
 
 
-def write(path: str | os.PathLike[str], content: str) -> None:
-    """Writes a text file whole or not at all: until it is whole, what was there stays."""
+def write(path: str | os.PathLike[str], content: str | bytes) -> None:
+    """Writes a file whole or not at all: until it is whole, what was there stays."""
     target = os.path.realpath(path)
     if not os.path.isdir(os.path.dirname(target)):
         raise InputError(f"{os.fspath(path)} cannot be written: the folder {os.path.dirname(os.fspath(path))} does not exist")
     part = f"{target}.{os.getpid()}.tmp"
     try:
-        with open(part, "w", encoding="utf-8") as f:
-            f.write(content)
+        with open(part, "wb") as f:
+            f.write(content if isinstance(content, bytes) else content.encode())
             f.flush()
             os.fsync(f.fileno())
         os.replace(part, target)

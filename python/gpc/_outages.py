@@ -230,6 +230,8 @@ class OutageFlows:
     """How far voltages may leave their limits after an outage, pu."""
     seconds: float
     """Of all power flows, by the clock."""
+    count: int
+    """Outages that were solved: more than are kept, the worst, where the list is longer."""
 
     @classmethod
     def _of(cls, a: Mapping[str, Any], branch_row: NDArray[Any], gen_row: NDArray[Any]) -> OutageFlows:
@@ -243,7 +245,7 @@ class OutageFlows:
             [np.array(o["references"], int) for o in rows], [o.get("label", "") for o in rows],
             _records(({"i": i, **v} for i, o in enumerate(rows) for v in o["violations"]), _beside(BROKEN, i=np.int32)),
             _records((_after(number.get((e["after"]["outage"], e["after"]["row"]), -1), e["after"], e) for e in a["elements"]), _AFTER), _records(a["violations"], BROKEN),
-            a["emergency"], a["voltage_band_pu"], a["wall_ms"] / 1e3,
+            a["emergency"], a["voltage_band_pu"], a["wall_ms"] / 1e3, a["count"],
         )
 
     def __len__(self) -> int:
@@ -283,7 +285,7 @@ class OutageFlows:
             why = self.reason[0].partition(":")[0] or (f"{self.lost_load[0]:.6g} MW cut off" if self.lost_load[0] else _limit(broken[0]))
             worst = f"; the worst: {self.labels[0] or _where(self.outages[0])}, {why}"
         return (
-            f"OutageFlows({len(self)} outages: {int(self.secure.sum())} secure, {int(self.breaking.sum())} break a limit, {int(self.cut_off.sum())} cut off load, "
+            f"OutageFlows({f'the worst {len(self)} of ' if len(self) < self.count else ''}{self.count} outages: {int(self.secure.sum())} secure, {int(self.breaking.sum())} break a limit, {int(self.cut_off.sum())} cut off load, "
             f"{int((~self.converged).sum())} without a power flow{worst})"
         )
 

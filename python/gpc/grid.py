@@ -160,7 +160,7 @@ class Optima(Tabled):
                 raise InputError("why: every scenario has an optimum")
             k = int(np.argmin(self.optimal))
         if self._problem is None or self._problem[3]:
-            raise InputError("why: outages, controls and linear optima are not relaxed: use least_relaxation() of a network without what is out")
+            raise InputError("why: outages, ramps, controls and linear optima are not relaxed: use least_relaxation() of a network without what is out")
         n, pd, qd, _ = self._problem
         return least_relaxation(n, None if pd is None or qd is None else (pd[k], qd[k]))
 
@@ -300,7 +300,7 @@ def opf(source: Any, loads: Any = None, *, chains: int = 0, branch_out: Any = No
     n = source if isinstance(source, Network) else network(source, **options)
     if isinstance(source, Network) and options:
         raise InputError(f"opf: give {', '.join(options)} to network(), not to opf() of a network that is made already")
-    pd, qd = _loads(n, loads)
+    pd, qd = _loads(n, loads, outages=True)
     if isinstance(loads, Scenarios):
         branch_out = loads.branch_out if branch_out is None else branch_out
         gen_out = loads.gen_out if gen_out is None else gen_out
@@ -337,7 +337,7 @@ def opf(source: Any, loads: Any = None, *, chains: int = 0, branch_out: Any = No
         lib.gpc_network_solve, n.handle, text({"chains": chains, "linear": bool(dc), "soft": dict(soft or {}), **moves}), count, address(pd), 0 if pd is None else pd.size, address(qd), 0 if qd is None else qd.size,
         address(out[0]), 0 if out[0] is None else count, address(out[1]), 0 if out[1] is None else count, address(into), len(into), long=True, progress=progress,
     )
-    return Optima(status, iterations, **results, seconds=time.perf_counter() - clock, _problem=(n, pd, qd, dc or bool(moves.get("controls")) or any(x is not None for x in out)), controls=answer.get("controls", []), soft=[_records(limits, BROKEN) for limits in answer.get("soft", [])])
+    return Optima(status, iterations, **results, seconds=time.perf_counter() - clock, _problem=(n, pd, qd, dc or bool(moves) or any(x is not None for x in out)), controls=answer.get("controls", []), soft=[_records(limits, BROKEN) for limits in answer.get("soft", [])])
 
 
 def _rows(given: Any, name: str, least: int, want: str) -> Integers:
@@ -572,11 +572,13 @@ def _point(n: Network, loads: Any, dispatch: Dispatch | None) -> list[NDArray[An
     return [pd, qd, pg, vm, va]
 
 
-def _loads(n: Network, loads: Any) -> tuple[Floats | None, Floats | None]:
+def _loads(n: Network, loads: Any, outages: bool = False) -> tuple[Floats | None, Floats | None]:
     """Active and reactive loads [n, buses], None for the case's."""
     if loads is None:
         return None, None
     if isinstance(loads, Scenarios):
+        if not outages and any(k is not None and (k >= 0).any() for k in (loads.branch_out, loads.gen_out)):
+            raise InputError("loads have branches or units that are out, which opf() alone takes: give (s.pd, s.qd), and outages by their rows")
         loads = (loads.pd, loads.qd)
     pair = loads if isinstance(loads, tuple) else (loads,)
     if len(pair) not in (1, 2):

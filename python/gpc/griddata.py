@@ -53,7 +53,7 @@ class _Topology(NamedTuple):
 class _Documents:
     """Scenarios of a network as OPFData's JSON: per unit and radians, what is out left out."""
 
-    def __init__(self, n: Network) -> None:
+    def __init__(self, n: Network, loads: NDArray[Any]) -> None:
         if not n.quadratic:
             raise InputError("opfdata: want costs that are polynomials of degree 2, this network has others")
         if not n.pi:
@@ -65,7 +65,7 @@ class _Documents:
         def place(ids: NDArray[Any]) -> NDArray[Any]:
             return np.array([at[int(i)] for i in ids], int)
 
-        self.loads, shunts = np.flatnonzero((n.pd != 0) | (n.qd != 0)), np.flatnonzero((b[:, 4] != 0) | (b[:, 5] != 0))
+        self.loads, shunts = loads, np.flatnonzero((b[:, 4] != 0) | (b[:, 5] != 0))
         self.transformer = (r[:, 8] != 0) | (r[:, 9] != 0)
         c2, c1, c0 = n.cost_table.T
         middle = (g[:, 8] + g[:, 9]) / 2, (np.clip(g[:, 3], -1e9, 1e9) + np.clip(g[:, 4], -1e9, 1e9)) / 2
@@ -131,8 +131,15 @@ def _rows(values: NDArray[Any], mask: NDArray[Any] | None = None) -> list[str]:
 def opfdata(n: Network, scenarios: Scenarios, optima: Optima) -> Iterator[tuple[int, dict[str, Any]]]:
     """Number and document of every scenario with an optimum, in OPFData's layout: per unit and radians,
     what is out left out."""
-    for k, topology, text in _Documents(n).of(scenarios, optima):
+    for k, topology, text in _Documents(n, _loaded(n, scenarios, optima)).of(scenarios, optima):
         yield k, json.loads(topology.head + text)
+
+
+def _loaded(n: Network, scenarios: Scenarios, optima: Optima) -> NDArray[Any]:
+    """The buses with load, in the case or in a scenario."""
+    if len(scenarios) != len(optima):
+        raise InputError(f"there are {len(scenarios)} scenarios and {len(optima)} optima, want those of the same scenarios")
+    return np.flatnonzero((n.pd != 0) | (n.qd != 0) | (scenarios.pd != 0).any(axis=0) | (scenarios.qd != 0).any(axis=0))
 
 
 def write_opfdata(folder: str | os.PathLike[str], n: Network, scenarios: Scenarios, optima: Optima, *, first: int = 0) -> int:
@@ -140,7 +147,7 @@ def write_opfdata(folder: str | os.PathLike[str], n: Network, scenarios: Scenari
     each whole or not at all. Returns how many."""
     os.makedirs(folder, exist_ok=True)
     written = 0
-    for k, topology, text in _Documents(n).of(scenarios, optima):
+    for k, topology, text in _Documents(n, _loaded(n, scenarios, optima)).of(scenarios, optima):
         write(os.path.join(folder, f"example_{first + k}.json"), topology.head + text)
         written += 1
     return written
@@ -224,7 +231,7 @@ def pglearn(n: Network, scenarios: Scenarios, optima: Optima, seeds: NDArray[Any
     has them, derivatives of the objective by the right side of a constraint, so that those of upper limits are negative."""
     seeds = np.flatnonzero(optima.optimal) if seeds is None else seeds
     base, rad, keep = n.base_mva, np.pi / 180, optima.optimal
-    loads, count = np.flatnonzero((n.pd != 0) | (n.qd != 0)), len(seeds)
+    loads, count = _loaded(n, scenarios, optima), len(seeds)
     status = [np.ones((count, size), bool) for size in (len(n.branch_from), len(n.gen_bus))]
     for table, out in zip(status, (scenarios.branch_out, scenarios.gen_out)):
         if out is not None:
@@ -318,7 +325,7 @@ def generate(
     if count < 1 or shard < 1 or threads < 0:
         raise InputError(f"generate: {count} instances in files of {shard} on {threads} threads, want at least one instance, and a shard and threads of 0 or more")
     sample(n, 0, layout, seed=seed, outages=outages, **draws)
-    documents = _Documents(n) if layout == "opfdata" else None
+    documents = _Documents(n, np.flatnonzero((n.pd != 0) | (n.qd != 0))) if layout == "opfdata" else None
     release, clock = "dataset_release_1" + "_nminusone" * outages, time.perf_counter()
     parts: list[tuple[int, int, list[str]]] = []
     for k, first in enumerate(range(0, count, shard)):

@@ -173,7 +173,7 @@ class Loops(Object):
         self._estimated = (len(spec.state), len(spec.context)) if outputs else (0, 0)
         self._shown, self._what = (outputs, "y, what is measured,") if outputs else (len(spec.state), "state")
         self._width = self._sizes[2] + self._nm + _BEHIND + sum(self._estimated) + outputs
-        self._flags, self._goal = _FAULTS if faults else 0, ""
+        self._flags, self._goal, self._lock = _FAULTS if faults else 0, "", threading.Lock()
         self._about = f"{spec.name!r} by {method or 'its default method'}"
 
     def __repr__(self) -> str:
@@ -215,14 +215,15 @@ class Loops(Object):
         _, nc, m = self._sizes
         s = array(state, np.float64, (n, self._shown), self._what, finite=False)
         c = array(np.empty((n, 0)) if context is None and nc == 0 else context, np.float64, (n, nc), "context", finite=False)
-        w = _weights(self._pursue(preference), m, n)
         u = empty(out, np.float64, (n, self._nu), "out")
         width = self._width
         r = empty(None if record is True else record, np.float64, (n, width), "record") if record is not False else None
-        call(
-            lib.gpc_drive_decide, self.handle, self._flags | (_RESET if fresh else 0), address(s), s.size, address(c), c.size,
-            address(w), 0 if w is None else w.size, address(u), u.size, address(r), 0 if r is None else r.size,
-        )
+        with self._lock:  # the goal is that of the decision
+            w = _weights(self._pursue(preference), m, n)
+            call(
+                lib.gpc_drive_decide, self.handle, self._flags | (_RESET if fresh else 0), address(s), s.size, address(c), c.size,
+                address(w), 0 if w is None else w.size, address(u), u.size, address(r), 0 if r is None else r.size,
+            )
         if r is None:
             r = np.broadcast_to(np.nan, (n, width))
         return Decisions(u, r, m, self._nm, self._estimated, self._tolerance)
@@ -273,7 +274,6 @@ class Loop(Loops):
         self._u, self._r = np.empty(self._nu), np.empty(self._width)
         self._decide = lib.gpc_drive_decide
         self._error = ctypes.c_void_p()
-        self._lock = threading.Lock()
         observation = address(self._s), ny, address(self._c), nc
         results = address(self._u), self._nu, address(self._r), self._r.size, ctypes.byref(self._error)
         self._adaptive: tuple[Any, ...] = (*observation, None, 0, *results)

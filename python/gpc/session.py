@@ -433,7 +433,7 @@ class Session(Object):
         s = array(state, np.float64, (len(spec.state),), "state", finite=False)
         c = array(() if context is None else context, np.float64, (len(spec.context),), "context", finite=False)
         rows = None if weights is None else np.asarray(weights, np.float64)
-        if rows is not None and (rows.ndim != 2 or rows.shape[1] != len(spec.objectives)):
+        if rows is not None and (rows.ndim != 2 or not len(rows) or rows.shape[1] != len(spec.objectives)):
             raise InputError(f"weights have shape {rows.shape}, want (n, {len(spec.objectives)})")
         if points is not None and points < 1:
             raise InputError(f"{points} points, want 1 or more")

@@ -196,6 +196,8 @@ def _variables(field: str, given: Variables | None, known: Mapping[str, dict[str
         v: dict[str, Any] = {"name": str(name)}
         if not v["name"]:
             raise InputError(f"{field} has an entry without a name")
+        if v["name"] in out:
+            raise InputError(f"{field} has {str(name)!r} twice, as a text and not")
         if isinstance(form, np.ndarray):
             form = form.tolist()
         if isinstance(form, Mapping):
@@ -903,14 +905,17 @@ class System:
         return {**self.__dict__, "_text": self.text(), "_functions": dict.fromkeys(self._functions, _elsewhere)}
 
     def __copy__(self) -> System:
-        other = object.__new__(type(self))
-        other.__dict__.update(self.__dict__)
-        return other
+        return copy.deepcopy(self)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> System:
-        other = self.__copy__()
-        other.__dict__ = copy.deepcopy(self.__dict__, memo)
+        other = object.__new__(type(self))
+        other.__dict__.update(copy.deepcopy(self.__dict__, memo))
         return other
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not name.startswith("_") and "_text" in self.__dict__:
+            raise InputError(f"{name} of a system is said where it is made: make another System")
+        super().__setattr__(name, value)
 
     def _length(self) -> str:
         steps = f"runs on, a horizon of {self.horizon} steps" if self.horizon else f"{self.steps} steps"

@@ -243,7 +243,7 @@ type fleetCall struct {
 
 // stepping is such a call of a handle.
 func stepping(h C.uintptr_t, rows unsafe.Pointer, arrays C.int64_t, cancel C.uintptr_t) (call fleetCall, err error) {
-	if call.fleet, err = fromHandle[fleet](h); err != nil {
+	if call.fleet, _, err = fromHandle[fleet](h); err != nil { // which nothing closes
 		return call, err
 	}
 	call.rows, err = view[unsafe.Pointer]("rows", rows, arrays, rowCount)

@@ -29,6 +29,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"runtime/cgo"
 	"runtime/debug"
 	"strings"
@@ -95,38 +96,59 @@ func tell(err **C.char, e error) C.int32_t {
 // wrongf is an error of the caller's: code 2.
 func wrongf(format string, args ...any) error { return gpc.BadInput(fmt.Errorf(format, args...)) }
 
-// hand gives the caller a new object. One that is an io.Closer is closed on release.
-func hand(out *C.uintptr_t, v any) { *out = C.uintptr_t(cgo.NewHandle(v)) }
+// object is what a handle is of. One that is an io.Closer is closed behind its release and the last call that uses it.
+type object struct {
+	value any
+	users atomic.Int32 // calls, less one behind the release; far below 0 once it is closed
+}
+
+func (o *object) leave() error {
+	if c, ok := o.value.(io.Closer); o.users.Add(-1) == -1 && o.users.CompareAndSwap(-1, math.MinInt32/2) && ok {
+		return c.Close()
+	}
+	return nil
+}
+
+// hand gives the caller a new object.
+func hand(out *C.uintptr_t, v any) { *out = C.uintptr_t(cgo.NewHandle(&object{value: v})) }
 
 // errClosed is of a handle that another thread has released.
 var errClosed = errors.New("gpc: this object is closed")
 
-// fromHandle is the object of a handle.
-func fromHandle[T any](h C.uintptr_t) (zero T, err error) {
+// fromHandle is what a handle is of.
+func fromHandle[T any](h C.uintptr_t) (zero T, o *object, err error) {
 	if h == 0 {
-		return zero, wrongf("the handle is 0, want the handle of a %T", zero)
+		return zero, nil, wrongf("the handle is 0, want the handle of a %T", zero)
 	}
 	defer func() {
 		if recover() != nil { // a handle is of one object alone, and invalid behind its release
 			err = errClosed
 		}
 	}()
-	v, ok := cgo.Handle(h).Value().(T)
+	o = cgo.Handle(h).Value().(*object)
+	v, ok := o.value.(T)
 	if !ok {
-		return zero, wrongf("the handle belongs to a %T, want a %T", cgo.Handle(h).Value(), zero)
+		return zero, nil, wrongf("the handle belongs to a %T, want a %T", o.value, zero)
 	}
-	return v, nil
+	return v, o, nil
 }
 
-// onHandle runs f on the object of a handle.
+// use runs f on what a handle is of, which stays open until f returns.
+func use[T any](h C.uintptr_t, f func(T) error) error {
+	v, o, err := fromHandle[T](h)
+	if err != nil {
+		return err
+	}
+	if o.users.Add(1) < 0 {
+		return errClosed
+	}
+	defer o.leave()
+	return f(v)
+}
+
+// onHandle is use for a function of the library.
 func onHandle[T any](h C.uintptr_t, err **C.char, f func(T) error) C.int32_t {
-	return try(err, func() error {
-		v, err := fromHandle[T](h)
-		if err != nil {
-			return err
-		}
-		return f(v)
-	})
+	return try(err, func() error { return use(h, f) })
 }
 
 // view is an array of the caller's by its name, nil where it is left out.
@@ -178,15 +200,13 @@ func withOptions[O any](opt *C.char, err **C.char, f func(*O) error) C.int32_t {
 // onCall runs f on the object of a handle, options, and the run of a handle of gpc_cancel_new.
 func onCall[T, O any](h C.uintptr_t, opt *C.char, cancel C.uintptr_t, err **C.char, f func(T, *O, *run) error) C.int32_t {
 	return withOptions(opt, err, func(o *O) error {
-		v, err := fromHandle[T](h)
-		if err != nil {
-			return err
-		}
-		r, err := runOf(cancel)
-		if err != nil {
-			return err
-		}
-		return f(v, o, r)
+		return use(h, func(v T) error {
+			r, err := runOf(cancel)
+			if err != nil {
+				return err
+			}
+			return f(v, o, r)
+		})
 	})
 }
 
@@ -233,7 +253,8 @@ func runOf(h C.uintptr_t) (*run, error) {
 	if h == 0 {
 		return &run{Context: context.Background()}, nil
 	}
-	return fromHandle[*run](h)
+	r, _, err := fromHandle[*run](h)
+	return r, err
 }
 
 //export gpc_cancel_new
@@ -267,12 +288,12 @@ func gpc_release(h C.uintptr_t, err **C.char) C.int32_t {
 		if h == 0 {
 			return nil
 		}
-		v := cgo.Handle(h).Value()
-		cgo.Handle(h).Delete()
-		if c, ok := v.(io.Closer); ok {
-			return c.Close()
+		_, o, err := fromHandle[any](h)
+		if err != nil {
+			return err
 		}
-		return nil
+		cgo.Handle(h).Delete()
+		return o.leave()
 	})
 }
 

@@ -162,7 +162,7 @@ func gpc_network_least(h C.uintptr_t, pd unsafe.Pointer, pds C.int64_t, qd unsaf
 		if err != nil {
 			return wrongf("dispatchable %w", err)
 		}
-		least, err := results.Least(r, y.n, scaled(active, 1/y.n.BaseMVA), scaled(reactive, 1/y.n.BaseMVA), acopf.Options{Threads: y.threads(), Dispatchable: rule})
+		least, err := results.Least(r, y.n, scaled(active, 1/y.n.BaseMVA), scaled(reactive, 1/y.n.BaseMVA), acopf.Options{Threads: y.threads(), Dispatchable: rule, CurrentLimits: y.o.CurrentLimits})
 		if err != nil {
 			return asBadInput(r, err)
 		}

@@ -3,6 +3,8 @@
 import copy
 import json
 import pickle
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -192,6 +194,63 @@ def test_opfdata_reads_as_opfdata(tmp_path):
         into = v[f] * np.conj((v[f] - v[t]) / (x[:, 4] + 1j * x[:, 5]) + 1j * x[:, 2] * v[f])
         flow = np.array(solution["edges"]["ac_line"]["features"])
         np.testing.assert_allclose(into, flow[:, 2] + 1j * flow[:, 3], atol=1e-7)
+
+
+def test_data_sets_have_every_load():
+    """Also that of a bus without load in the case; and of other scenarios there are none."""
+    n = grid.network("case9")
+    pd, qd = np.tile(n.pd, (2, 1)), np.tile(n.qd, (2, 1))
+    pd[1, 3], qd[1, 3] = 20, 5
+    s = grid.Scenarios(pd, qd)
+    r = grid.opf(n, s)
+    for k, d in griddata.opfdata(n, s, r):
+        load, unit = (np.array(d["grid"]["nodes"]["load"]), np.array(d["solution"]["nodes"]["generator"]))
+        flows = np.array(d["solution"]["edges"]["ac_line"]["features"])
+        assert load[:, 0].sum() * 100 == pytest.approx(pd[k].sum()) and unit[:, 0].sum() - load[:, 0].sum() == pytest.approx((flows[:, 0] + flows[:, 2]).sum(), abs=1e-6)
+    with pytest.raises(gpc.InputError, match="2 scenarios and 1 optima"):
+        next(griddata.opfdata(n, s, grid.opf(n)))
+
+
+def test_what_is_out_is_not_left_out_in_silence():
+    """Scenarios with outages are of opf(); ramps and limits of currents are not relaxed."""
+    n = grid.network("case_ieee30")
+    s = grid.sample(n, 1, seed=1, outages=True)
+    assert len(grid.opf(n, s)) == 1
+    for call in (lambda: grid.pf(n, s), lambda: grid.outages(n, "units", s), lambda: grid.outages(n, "units", scenarios=s), lambda: grid.secure(n, s), lambda: grid.least_relaxation(n, s)):
+        with pytest.raises(gpc.InputError, match="which opf.. alone takes"):
+            call()
+    ramps = grid.opf(n, 1.2 * n.pd, previous=np.zeros(len(n.gen_bus)), ramp=np.full(len(n.gen_bus), 1e-3))
+    assert not ramps.optimal[0]
+    with pytest.raises(gpc.InputError, match="ramps"):
+        ramps.why()
+    with pytest.raises(gpc.InputError, match="currents cannot be relaxed"):
+        grid.least_relaxation(grid.network("case9", current_limits=True))
+
+
+def test_outages_that_are_not_kept_are_counted():
+    a = grid.outages("case39", "all", worst=5)
+    assert (len(a), a.count) == (5, 56) and repr(a).startswith("OutageFlows(the worst 5 of 56 outages: ")
+    assert repr(grid.outages("case39", "units")).startswith("OutageFlows(10 outages: ")
+
+
+def test_a_disk_that_is_full_ends_no_process(tmp_path):
+    """Nor is half of a file left."""
+    pytest.importorskip("h5py")
+    script = """
+import resource, signal, gpc.grid as grid, gpc.griddata as griddata, os, sys
+n = grid.network("case118")
+s = grid.sample(n, 3, seed=1)
+r = grid.opf(n, s)
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192))
+for write in (griddata.write_pglearn, griddata.write_opfdata):
+    try:
+        write(sys.argv[1], n, s, r)
+    except OSError as e:
+        print(e.strerror, [f for f in os.listdir(sys.argv[1]) if f != "case118_input.h5"])
+"""
+    done = subprocess.run([sys.executable, "-c", script, tmp_path], capture_output=True, text=True)
+    assert done.returncode == 0 and done.stdout == "File too large []\n" * 2, done
 
 
 def test_pglearn_reads_as_pglearn(tmp_path):

@@ -179,6 +179,21 @@ def test_what_newton_does_not_reach_is_refused():
         y.text()
 
 
+@pytest.mark.parametrize("unit", [1e6, 1.0, 1e-6, 1e-13, 1e-200])
+def test_unknowns_of_any_unit_are_reached_or_refused(unit):
+    def solved(iterations):
+        y = gpc.System("u", state={"x": "m"}, action={"a": ("m/s", -2, 2)}, scenario={"x": (0.1, 1)}, steps=10, period=0.1)
+        y.algebraic({"z": "A", "none": "A"}, guess={"z": 5 * unit}, iterations=iterations)(lambda s, z: (np.exp(z.z / unit) - 2 - s.x, z.none))
+        y.ode()(lambda s, u, z: (u.a - 0.1 * z.z / unit,))
+        y.objectives(p="1")(lambda n, u: n.x**2 + 0.1 * u.a**2)
+        y.text()
+        return y.function("algebraic")([0.5], [0], [0])
+
+    np.testing.assert_allclose(solved(9), [unit * np.log(2.5), 0], rtol=1e-9)
+    with pytest.raises(gpc.InputError, match="after 2 iterations residual 0"):
+        solved(2)
+
+
 def test_unknowns_are_checked_along_plans():
     """Newton's iterations are enough where episodes begin, and not where plans lead."""
 

@@ -308,6 +308,57 @@ def test_threads_may_share_a_loop(cart):
     assert not wrong
 
 
+def test_threads_may_share_loops_with_goals(cart):
+    """Each decision is by the goal that it is given, whatever another thread asks for."""
+    import threading
+
+    state, context = (np.tile(v, (3, 1)) for v in cart.observe(0))
+    first, second = (v.name for v in cart.spec.objectives)
+    goals, wrong = [[first, second], [second, first]], []
+    with cart.loops(3, "direct") as loops:
+        wanted = [loops.decide(state, context, g, fresh=True).sigma for g in goals]
+        assert not np.array_equal(*wanted)
+
+        def work(k):
+            for _ in range(10):
+                if not np.array_equal(loops.decide(state, context, goals[k], fresh=True).sigma, wanted[k]):
+                    wrong.append(k)
+
+        threads = [threading.Thread(target=work, args=(k,)) for k in (0, 1)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+    assert not wrong
+
+
+def test_close_waits_for_what_computes():
+    """Sessions and loops are closed while other threads decide: these end by their own names, never in the library."""
+    import threading
+
+    for _ in range(10):
+        session = gpc.open("integrator-convex", threads=2)
+        state, context = session.observe(0)
+        loops, errors = session.loops(64, "direct"), []
+        rows = np.tile(state, (64, 1)), np.tile(context, (64, 1))
+
+        def work(call):
+            while True:
+                try:
+                    call()
+                except Exception as e:
+                    return errors.append(e)
+
+        threads = [threading.Thread(target=work, args=(call,)) for call in (lambda: loops.decide(*rows), lambda: session.encode(*rows), lambda: loops.decide(*rows))]
+        for t in threads:
+            t.start()
+        session.close()
+        loops.close()
+        for t in threads:
+            t.join(60)
+        assert len(errors) == 3 and all(isinstance(e, gpc.Error) and str(e).endswith("is closed") for e in errors), errors
+
+
 def test_the_demo_draws(tmp_path):
     p = subprocess.run([sys.executable, "-m", "gpc.demo", "--out", tmp_path], capture_output=True, text=True)
     assert p.returncode == 0, p.stderr

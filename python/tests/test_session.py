@@ -70,7 +70,7 @@ def test_a_front_is_the_command_line_s_and_of_single_decisions(command, cart, op
         bounds = np.array(front["nadir"])
         k = front.within(bounds)
         assert k == front["knee"] and front.feasible[k] and not front.dominated[k] and front.within(np.array(front["ideal"]) - 1) is None
-    for wrong, says in (({"weights": [1, 0]}, r"weights have shape \(2,\), want \(n, 2\)"), ({"weights": [[1, 1]]}, "weights sum to 2"), ({"points": 0}, "0 points, want 1 or more"), ({"look_ahead": -1}, "look-ahead -1")):
+    for wrong, says in (({"weights": [1, 0]}, r"weights have shape \(2,\), want \(n, 2\)"), ({"weights": np.zeros((0, 2))}, r"shape \(0, 2\)"), ({"weights": [[1, 1]]}, "weights sum to 2"), ({"points": 0}, "0 points, want 1 or more"), ({"look_ahead": -1}, "look-ahead -1")):
         with pytest.raises(gpc.InputError, match=says):
             cart.front(*cart.observe(), **wrong)
 

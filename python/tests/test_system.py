@@ -983,6 +983,11 @@ def test_a_pickled_system_is_its_file(tmp_path):
         assert s.loop().decide(*s.observe(3)).u == own.loop().decide(*own.observe(3)).u
     with pytest.raises(gpc.InputError, match="stay in the process"):
         there.function("ode")
+    text, shallow = y.text(), copy.copy(y)
+    shallow.margins(wall="m")(lambda n: 2 - n.x)  # of the copy alone
+    assert shallow.text() != text and y.text() == text == copy.deepcopy(y).text()
+    with pytest.raises(gpc.InputError, match="steps of a system is said where it is made"):
+        y.steps = 30
     with pytest.raises(gpc.InputError, match="no functions yet|objectives"):
         pickle.dumps(gpc.System("empty", state={"x": "m"}, action={"u": ("N", -1, 1)}, scenario={"x": (-1, 1)}, steps=3, period=1.0))
 
