@@ -377,7 +377,9 @@ func (p *Planner) seek(i, round, rounds int) (*candidate, error) {
 	defer p.advance(i, p.joint.Scene.Goal[i], p.joint.Guides[i])
 	p.retreat(i)
 	score := p.options.Score(p.joint.Scene, i, p.w[:])
-	score.Stiffness *= p.waits[i].factor()
+	if !p.search.pivots { // in a deadlock nobody presses on
+		score.Stiffness *= p.waits[i].factor()
+	}
 	score.Buffer = p.buffer()
 	p.outlook(i)
 	s := p.search
