@@ -71,7 +71,7 @@ func (p *Planner) propose(pref domain.Preference, delay int) error {
 		}
 		q.plan, q.path, q.urgent = r.Plan, r.Path, !p.secure && !q.silent && h.Params.Sensing.Rays == 0
 		now.Robots[i].Exhausted = r.Exhausted
-		for n, settled := world.LookAhead, best == nil; n > 0 && !settled; n -= world.Horizon {
+		for n, settled := world.LookAhead, best == nil; n > 0 && !settled; n = earlier(n, h.Params) {
 			plan := stopping(h, i, &best.plan, n)
 			path, _ := follow(h, i, &plan)
 			if settled = p.clear(i, &path, n) && p.admits(i, &plan); settled || q.urgent && n == world.LookAhead {
@@ -81,6 +81,14 @@ func (p *Planner) propose(pref domain.Preference, delay int) error {
 	}
 	x.settle(p, h)
 	return nil
+}
+
+// earlier is when a robot brakes next earlier than at step n, 0: not at all.
+func earlier(n int, p *world.Params) int {
+	if p.Sensing.Rays > 0 && n <= world.Horizon {
+		return n / 2 // a step shows more
+	}
+	return n - world.Horizon
 }
 
 // clear reports whether robot i, which was searched for last, meets none that it looks at from the step first of its path on.

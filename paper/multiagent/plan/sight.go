@@ -14,6 +14,7 @@ type sight struct {
 	nx, ny int
 	free   []bool
 	hits   []world.Obstacle
+	state  [world.StateSize]float64 // that it last looked from
 }
 
 const (
@@ -29,9 +30,10 @@ func (p *Planner) sense() {
 	}
 	for i := range h.Robots {
 		s, v := &h.State[i], &p.sights[i]
-		if h.Radius[i] == 0 {
+		if h.Radius[i] == 0 || v.free != nil && *s == v.state {
 			continue
 		}
+		v.state = *s
 		if v.free == nil {
 			w := h.Params.Around([2]float64(s[:2]), h.Goal[i])
 			v.x, v.y, v.nx, v.ny = w[0], w[2], int((w[1]-w[0])/pixel)+1, int((w[3]-w[2])/pixel)+1
@@ -46,7 +48,7 @@ func (p *Planner) sense() {
 					length = min(length, max(along-math.Sqrt(o.R*o.R-across*across), 0))
 				}
 			}
-			for d := 0.0; d < length; d += pixel {
+			for d := 0.0; d < length; d += world.Cell {
 				v.clear(s[0]+d*cos, s[1]+d*sin, sensing.LeastRadius)
 			}
 			end := [2]float64{s[0] + length*cos, s[1] + length*sin}
@@ -97,8 +99,8 @@ func (v *sight) hit(end [2]float64) {
 
 // open reports whether no obstacle of the least radius, seen or not, can be nearer than distance to any place of a path.
 func (v *sight) open(path *view.Path, distance, least float64) bool {
-	for _, place := range path {
-		if !v.pixels(float64(place[0]), float64(place[1]), distance+least+diagonal, func(n int) bool { return n >= 0 && v.free[n] }) {
+	for k, place := range path {
+		if (k == 0 || place != path[k-1]) && !v.pixels(float64(place[0]), float64(place[1]), distance+least+diagonal, func(n int) bool { return n >= 0 && v.free[n] }) {
 			return false
 		}
 	}
