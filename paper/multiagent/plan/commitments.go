@@ -73,12 +73,6 @@ func (j *Commitments) Commit(i int, plan *Plan) {
 	r.Path, r.end = follow(j.Scene, i, plan)
 }
 
-// Enter is Commit of a robot that enters if it is outside.
-func (j *Commitments) Enter(i int, plan *Plan) {
-	j.Scene.Absent[i] = false
-	j.Commit(i, plan)
-}
-
 // follow is where a plan leads robot i, as Shift goes on with it.
 func follow(h *world.Prediction, i int, plan *Plan) (path view.Path, end [world.StateSize]float64) {
 	state := h.State[i]

@@ -169,7 +169,8 @@ func (x *proposals) settle(p *Planner, h *world.Prediction) {
 func (p *Planner) adopt() {
 	for i := range p.proposals.all {
 		if q := &p.proposals.all[i]; q.stands && i < p.scene.Robots && p.scene.Radius[i] > 0 {
-			p.joint.Enter(i, &q.plan)
+			p.scene.Absent[i] = false
+			p.joint.Commit(i, &q.plan)
 		}
 	}
 	p.proposals.all = p.proposals.all[:0]

@@ -359,7 +359,8 @@ func (p *Planner) exchange(pref domain.Preference) error {
 func (p *Planner) plan(i, round, rounds int) error {
 	best, err := p.seek(i, round, rounds)
 	if best != nil && p.admits(i, &best.plan) && (!p.scene.Absent[i] || p.joint.Planned == p.scene.Robots) {
-		p.joint.Enter(i, &best.plan)
+		p.scene.Absent[i] = false
+		p.joint.Commit(i, &best.plan)
 	}
 	return err
 }
