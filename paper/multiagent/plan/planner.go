@@ -131,8 +131,7 @@ type Planner struct {
 	safe        []bool          // everyone's plan of the decision
 	proposals   proposals       // of an Exchange
 	sights      []sight         // of Params.Sensing
-	rows        [][]world.Obstacle
-	secure      bool // the robot that was searched for last is committed to a plan that is safe
+	secure      bool            // the robot that was searched for last is committed to a plan that is safe
 }
 
 var _ domain.Controller = (*Planner)(nil)

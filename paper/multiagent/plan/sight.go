@@ -2,6 +2,7 @@ package plan
 
 import (
 	"math"
+	"slices"
 
 	"github.com/gpc-engine/gpc/paper/multiagent/view"
 	"github.com/gpc-engine/gpc/paper/multiagent/world"
@@ -89,12 +90,9 @@ func (v *sight) clear(x, y, least float64) {
 
 // hit notes where a ray ends, unless that is known. Plans keep off as far as open is sure to want.
 func (v *sight) hit(end [2]float64) {
-	for _, o := range v.hits {
-		if math.Hypot(o.C[0]-end[0], o.C[1]-end[1]) < 2*world.Cell {
-			return
-		}
+	if !slices.ContainsFunc(v.hits, func(o world.Obstacle) bool { return math.Hypot(o.C[0]-end[0], o.C[1]-end[1]) < 2*world.Cell }) {
+		v.hits = append(v.hits, world.Obstacle{C: end, R: 2 * diagonal})
 	}
-	v.hits = append(v.hits, world.Obstacle{C: end, R: 2 * diagonal})
 }
 
 // open reports whether no obstacle of the least radius, seen or not, can be nearer than distance to any place of a path.
@@ -120,9 +118,5 @@ func (p *Planner) outlook(i int) {
 			l.Visible = append(l.Visible, n)
 		}
 	}
-	p.rows = p.rows[:0]
-	for range world.LookAhead {
-		p.rows = append(p.rows, hits)
-	}
-	l.Obstacles = p.rows
+	l.Obstacles = slices.Repeat([][]world.Obstacle{hits}, world.LookAhead)
 }
