@@ -109,5 +109,8 @@ func methods(y *world.System) []domain.Method {
 	if y.Params.Double() { // of which there is no map
 		all = slices.DeleteFunc(all, func(m domain.Method) bool { return m.Needs == domain.NeedsMap })
 	}
+	if y.Params.Sensing.Rays > 0 { // others know all obstacles
+		all = slices.DeleteFunc(all, func(m domain.Method) bool { return !strings.HasPrefix(m.Name, "distributed") })
+	}
 	return all
 }

@@ -41,7 +41,7 @@ func caseOf(name string, params world.Params, moving bool) (domain.Case, error) 
 		return domain.Case{}, err
 	}
 	plant := &world.Plant{System: y}
-	if params.Room() <= world.Few { // the joint plan of a crowd is not optimised
+	if params.Room() <= world.Few && params.Sensing.Rays == 0 { // the joint plan of a crowd is not optimised
 		plant.Reference = func(y *world.System) (domain.Controller, error) { return plan.NewReference(y, smallBudget) }
 	}
 	c := domain.Case{

@@ -90,6 +90,46 @@ func TestTraceOfACrowd(t *testing.T) {
 	}
 }
 
+// The trace of robots that enter and leave is confirmed, its contexts say who waits outside, and it is not confirmed where one enters at
+// another time.
+func TestTraceOfRobotsThatEnterAndLeave(t *testing.T) {
+	c := Static()
+	path := filepath.Join(t.TempDir(), "enter.jsonl")
+	scene := `{"agents":[{"p":[0,0],"theta":0,"v":0,"r":0.3,"goal":[0,0],"leaves":4},` +
+		`{"p":[0.2,0],"theta":0,"v":0,"r":0.3,"goal":[6,0],"enters":1,"leaves_at_goal":true}],"obstacles":[]}`
+	scenes := &closedloop.Scenes{Files: []closedloop.NamedScene{{Name: "enter.json", SceneFile: closedloop.SceneFile{Version: 1, Case: "multiagent-static", Scene: []byte(scene)}}}, SHA256: strings.Repeat("0", 64)}
+	result, err := closedloop.Evaluate(context.Background(), &c, func() (domain.Controller, error) {
+		m, _ := c.Method("distributed-1")
+		return m.New(domain.Means{Candidates: 256})
+	}, closedloop.Options{Method: "distributed-1", Episodes: 1, Scenes: scenes, TracePath: path, Preference: domain.Preference{Adaptive: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if result.Safe != 1 {
+		t.Errorf("unsafe: %+v", result.Unsafe)
+	}
+	lookup := closedloop.VerifyOptions{Case: func(h *closedloop.Header) (*domain.Case, bool, error) {
+		on, embedded, err := h.On(&c)
+		return &on, embedded, err
+	}}
+	if v, err := closedloop.Verify(t.Context(), path, lookup); err != nil || !v.OK {
+		t.Fatalf("verification %+v, error %v", v, err)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(string(text), ",0.3,-0.3,0,"); n < 15 || n > 20 { // radii: the second waits
+		t.Errorf("it waits in %d decisions", n)
+	}
+	waits := strings.Index(string(text), ",0.3,-0.3,0,")
+	u := waits + strings.Index(string(text[waits:]), `"u":[0,0,0,0]`)
+	altered := string(text[:u]) + `"u":[0,0,0.1,0]` + string(text[u+len(`"u":[0,0,0,0]`):])
+	if v, err := closedloop.VerifyReader(t.Context(), strings.NewReader(altered), lookup); err == nil && v.OK {
+		t.Error("that it enters earlier is confirmed")
+	}
+}
+
 // textBetween is the text between two marks.
 func textBetween(s, from, to string) string {
 	_, s, _ = strings.Cut(s, from)

@@ -23,8 +23,8 @@ def times(first: dict, rows: list) -> dict:
 
 def metrics(rows: list) -> dict:
     robots = sum(r["robots"] for r in rows)
-    if any(r.get("dynamics_off", 0) > 1e-6 or r.get("limits_off", 0) > 1e-9 for r in rows):
-        raise SystemExit("a step is not one of the dynamics, or beyond its limits")
+    if any(r.get("dynamics_off", 0) > 1e-6 or r.get("limits_off", 0) > 1e-9 or r.get("presence_off", 0) for r in rows):
+        raise SystemExit("a step is not one of the dynamics, beyond its limits, or of a robot that is not there")
     mean = lambda key: float(np.mean([r[key] for r in rows if r.get(key) is not None]))
     safe = {"safe": sum(r["said"]["safe"] for r in rows)} if "said" in rows[0] else {}
     return safe | {

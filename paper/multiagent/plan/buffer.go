@@ -45,6 +45,8 @@ func (p *Planner) choose() {
 	}
 	p.sceneBuffer = buffers[best]
 	for i := range p.joint.Scene.Robots {
-		p.joint.Guides[i], p.fields[i] = grids[best][i], field{make([]bool, p.joint.Scene.Robots), p.sceneBuffer}
+		if p.joint.Scene.Radius[i] > 0 {
+			p.joint.Guides[i], p.fields[i] = grids[best][i], field{make([]bool, p.joint.Scene.Robots), p.sceneBuffer, len(p.sights[i].hits)}
+		}
 	}
 }

@@ -109,7 +109,7 @@ func (j *Commitments) Outlook(i int, l *view.Outlook) {
 	fastest := h.Params.Fastest()
 	for n := range j.Planned {
 		path, s := &j.Robots[n].Path, &h.State[n]
-		if n != i && (!h.Crowd() || j.meets(i, s[0], s[1], fastest, h.Radius[n], func(k int) (x, y float64) {
+		if n != i && !h.Absent[n] && (!h.Crowd() || j.meets(i, s[0], s[1], fastest, h.Radius[n], func(k int) (x, y float64) {
 			return float64(path[k][0]), float64(path[k][1])
 		})) {
 			l.Robots = append(l.Robots, view.Other{Robot: n, Path: path})
@@ -148,7 +148,7 @@ func (j *Commitments) meets(i int, x, y, speed, radius float64, later func(k int
 // exactly.
 func (j *Commitments) Actions(dst []float64) {
 	clear(dst)
-	for i := range j.Scene.Robots {
+	for i := range j.Scene.Present {
 		previous := j.Scene.Previous[i][:]
 		for k, u := range j.Robots[i].Plan[:len(dst)/(j.Scene.Params.Room()*world.ActionSize)] {
 			a := j.Scene.Action(dst, k, i)

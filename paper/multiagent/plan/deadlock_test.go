@@ -60,6 +60,8 @@ func TestDeadlocksAreLeft(t *testing.T) {
 		"two in a corridor":    {Robots: opposed(0, -1, 1), Obstacles: corridor()},
 		"four in a corridor":   {Robots: opposed(0, -3, -4, 3, 4), Obstacles: corridor()},
 		"three in a corridor":  {Robots: opposed(0, -3, -4, 2), Obstacles: corridor()},
+		"six in a corridor":    {Robots: opposed(0, -0.6, -1.5, -2.4, 0.6, 1.5, 2.4), Obstacles: corridor()},
+		"five meet one":        {Robots: opposed(0, -1, -2, -3, -4, -5, 1), Obstacles: corridor()},
 		"two before a passage": {Robots: opposed(0, -9, 9), Obstacles: corridor()},
 		"four at a doorway":    {Robots: append(opposed(0, -3, 3), opposed(2, -3, 3)...), Obstacles: wall(0, half)},
 		"eight swap":           {Robots: circle, Obstacles: []world.Obstacle{}},

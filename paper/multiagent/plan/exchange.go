@@ -39,6 +39,7 @@ type proposal struct {
 	path   view.Path
 	urgent bool // what it is committed to is not safe
 	stands bool // it is adopted
+	silent bool // there is none: the robot is outside
 }
 
 func (x *proposals) reset() {
@@ -59,18 +60,22 @@ func (p *Planner) propose(pref domain.Preference, delay int) error {
 	h := p.joint.Scene
 	x.all = slices.Grow(x.all[:0], h.Robots)[:h.Robots]
 	for i := range h.Robots {
+		q, r := &x.all[i], &p.joint.Robots[i]
+		q.silent, q.stands = h.Absent[i], false
+		if h.Radius[i] == 0 {
+			continue
+		}
 		best, err := p.seek(i, 0, 1)
 		if err != nil {
 			return err
 		}
-		q, r := &x.all[i], &p.joint.Robots[i]
-		q.plan, q.path, q.urgent = r.Plan, r.Path, !p.secure
+		q.plan, q.path, q.urgent = r.Plan, r.Path, !p.secure && !q.silent && h.Params.Sensing.Rays == 0
 		now.Robots[i].Exhausted = r.Exhausted
-		for n, settled := world.LookAhead, best == nil; n > 0 && !settled; n -= world.Horizon {
+		for n, settled := world.LookAhead, best == nil; n > 0 && !settled; n = earlier(n, h.Params) {
 			plan := stopping(h, i, &best.plan, n)
 			path, _ := follow(h, i, &plan)
-			if settled = p.clear(i, &path, n); settled || q.urgent && n == world.LookAhead {
-				q.plan, q.path = plan, path
+			if settled = p.clear(i, &path, n) && p.admits(i, &plan); settled || q.urgent && n == world.LookAhead {
+				q.plan, q.path, q.silent = plan, path, false
 			}
 		}
 	}
@@ -78,24 +83,52 @@ func (p *Planner) propose(pref domain.Preference, delay int) error {
 	return nil
 }
 
+// earlier is when a robot brakes next earlier than at step n, 0: not at all.
+func earlier(n int, p *world.Params) int {
+	if p.Sensing.Rays > 0 && n <= world.Horizon {
+		return n / 2 // a step shows more
+	}
+	return n - world.Horizon
+}
+
 // clear reports whether robot i, which was searched for last, meets none that it looks at from the step first of its path on.
-// When plans are over all brake, and obstacles that move are left out. So commitments stay safe among obstacles that stand.
+// When plans are over all brake, and obstacles that move are left out. With Params.Sensing it keeps clear of all that its rays have
+// not excluded, too. So commitments stay safe among obstacles that stand.
 func (p *Planner) clear(i int, path *view.Path, first int) bool {
-	h := p.joint.Scene
+	params := &p.system.Params
+	if params.Sensing.Rays > 0 && !p.sights[i].open(path, p.joint.Scene.Radius[i]+params.DSafe+p.options.Hard, params.Sensing.LeastRadius) {
+		return false
+	}
 	for k := first; k < len(path); k++ {
-		separate := func(x, y, radius float64) bool {
-			return math.Hypot(float64(path[k][0])-x, float64(path[k][1])-y) >= radius+h.Radius[i]+h.Params.DSafe+p.options.Hard
+		if !p.separate(i, path[k], k) {
+			return false
 		}
-		for _, o := range p.look.Robots {
-			if !separate(float64(o.Path[k][0]), float64(o.Path[k][1]), h.Radius[o.Robot]) {
-				return false
-			}
+	}
+	return true
+}
+
+// separate is clear of one place, after step k or, with −1, now.
+func (p *Planner) separate(i int, place [2]float32, k int) bool {
+	h := p.joint.Scene
+	separate := func(x, y, radius float64) bool {
+		return math.Hypot(float64(place[0])-x, float64(place[1])-y) >= radius+h.Radius[i]+h.Params.DSafe+p.options.Hard
+	}
+	for _, o := range p.look.Robots {
+		at := [2]float32{float32(h.State[o.Robot][0]), float32(h.State[o.Robot][1])}
+		if k >= 0 {
+			at = o.Path[k]
 		}
-		for _, n := range p.look.Visible {
-			o := &p.joint.Obstacles[min(k, world.LookAhead-1)][n]
-			if (k < world.LookAhead || o.V == [2]float64{}) && !separate(o.C[0], o.C[1], o.R) {
-				return false
-			}
+		if !separate(float64(at[0]), float64(at[1]), h.Radius[o.Robot]) {
+			return false
+		}
+	}
+	for _, n := range p.look.Visible {
+		o := &p.look.Obstacles[min(max(k, 0), world.LookAhead-1)][n]
+		if k < 0 && (o.V != [2]float64{}) {
+			o = &h.Obstacles[n]
+		}
+		if (k < world.LookAhead || o.V == [2]float64{}) && !separate(o.C[0], o.C[1], o.R) {
+			return false
 		}
 	}
 	return true
@@ -107,7 +140,7 @@ func (x *proposals) settle(p *Planner, h *world.Prediction) {
 	x.order = x.order[:0]
 	for _, urgent := range []bool{true, false} {
 		for k := range h.Robots {
-			if i := (k + p.t) % h.Robots; x.all[i].urgent == urgent {
+			if i := (k + p.t) % h.Robots; x.all[i].urgent == urgent && !x.all[i].silent {
 				x.order = append(x.order, i)
 			}
 		}
@@ -123,8 +156,9 @@ func (x *proposals) settle(p *Planner, h *world.Prediction) {
 			if most := distance + reach; j == i || math.Abs(h.State[i][0]-h.State[j][0]) > most || math.Abs(h.State[i][1]-h.State[j][1]) > most {
 				continue
 			}
-			if unheard > 0 && x.rng.Float64() < unheard || other < rank && !q.path.Clear(&x.all[j].path, 0, distance) ||
-				!q.urgent && !q.path.Clear(&p.joint.Robots[j].Path, world.LookAhead, distance) {
+			met := h.Absent[i] && h.Absent[j] && math.Hypot(h.State[i][0]-h.State[j][0], h.State[i][1]-h.State[j][1]) < distance
+			if unheard > 0 && x.rng.Float64() < unheard || other < rank && (met || !q.path.Clear(&x.all[j].path, 0, distance)) ||
+				!q.urgent && !h.Absent[j] && !q.path.Clear(&p.joint.Robots[j].Path, world.LookAhead, distance) {
 				q.stands = false
 			}
 		}
@@ -134,7 +168,8 @@ func (x *proposals) settle(p *Planner, h *world.Prediction) {
 // adopt commits to the proposals that stand.
 func (p *Planner) adopt() {
 	for i := range p.proposals.all {
-		if q := &p.proposals.all[i]; q.stands {
+		if q := &p.proposals.all[i]; q.stands && i < p.scene.Robots && p.scene.Radius[i] > 0 {
+			p.scene.Absent[i] = false
 			p.joint.Commit(i, &q.plan)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 type field struct {
 	stationary []bool
 	buffer     float64 // m
+	hits       int     // that were known of obstacles
 }
 
 const (
@@ -47,7 +48,7 @@ func (p *Planner) guide() {
 			copy(want, stationary)
 		}
 		want[i] = false
-		if *guide != nil && ((slices.Equal(f.stationary, want) && f.buffer <= p.buffer()+staleBuffer) || home[i] || budget == 0) {
+		if h.Radius[i] == 0 || *guide != nil && ((slices.Equal(f.stationary, want) && f.buffer <= p.buffer()+staleBuffer && f.hits == len(p.sights[i].hits)) || home[i] || budget == 0) {
 			continue
 		}
 		budget--
@@ -57,14 +58,14 @@ func (p *Planner) guide() {
 				bodies = append(bodies, world.Disc{X: h.State[j][0], Y: h.State[j][1], R: h.Radius[j] + h.Radius[i] + params.DSafe})
 			}
 		}
-		f.stationary, f.buffer = want, p.buffer()
+		f.stationary, f.buffer, f.hits = want, p.buffer(), len(p.sights[i].hits)
 		*guide = p.costs(i, bodies, p.buffer(), nil)
 	}
 }
 
 // stationaryDiscs are the obstacles, inflated for robot i.
 func (p *Planner) stationaryDiscs(i int) (bodies []world.Disc) {
-	for _, o := range p.joint.Scene.Obstacles {
+	for _, o := range slices.Concat(p.sights[i].hits, p.joint.Scene.Obstacles) {
 		bodies = append(bodies, world.Disc{X: o.C[0], Y: o.C[1], R: o.R + p.joint.Scene.Radius[i] + p.system.Params.DSafe})
 	}
 	return bodies

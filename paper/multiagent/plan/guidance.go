@@ -101,7 +101,7 @@ func (p *Planner) ask(pref domain.Preference, round, rounds int) error {
 		if !p.options.Raw {
 			count = p.split(i, round, rounds).latents
 		}
-		if count > 0 && !p.calm[i] {
+		if count > 0 && !p.calm[i] && p.scene.Radius[i] > 0 {
 			p.addQuestions(i, pref, count)
 		}
 	}

@@ -65,6 +65,9 @@ func (n *Navigator) Decide(s, c []float64, pref domain.Preference, u []float64) 
 		p.system.Fallback(s, c, u)
 		return domain.Decided(false), nil
 	}
+	if err := complete(&p.scene); err != nil {
+		return domain.Decision{}, err
+	}
 	p.Observe(&p.scene, w)
 	if pref.W == nil {
 		pref.Adaptive = true

@@ -16,6 +16,8 @@ type patience struct {
 	limit   int     // decisions without progress that are borne
 	// yielding are decisions for which it still makes way for the robot leader.
 	yielding, leader int
+	// led are decisions for which others have made way for it and it made no progress, vain how often it gave up.
+	led, vain int
 }
 
 const (
@@ -26,8 +28,10 @@ const (
 	halvedEvery    = 3 // decisions without progress between halvings
 	halvings       = 8 // at most
 	// A deadlock are robots within reach of a plan without progress for deadlockFor decisions after patience is lost. All
-	// before one of them make way until it has passed, yieldDistance at a time, m, for at most a turn, decisions.
+	// before one of them make way until it has passed, yieldDistance at a time, m, for at most a turn, decisions. One that makes no
+	// progress for vainFor then has its turn again after all others.
 	deadlockFor   = 32
+	vainFor       = 24
 	turn          = 120
 	yieldDistance = 3
 )
@@ -38,7 +42,7 @@ func (w *patience) update(p *Planner, i int) {
 		if w.yielding--; p.waits[w.leader].yielding > 0 {
 			w.yielding = 0 // for whom the leader makes way, too
 		} else if w.yielding == 0 || !p.precedes(i, w.leader) {
-			*w = patience{}
+			*w = patience{vain: w.vain}
 		}
 		return
 	}
@@ -55,7 +59,11 @@ func (w *patience) update(p *Planner, i int) {
 	e := ending(&l, i, 1, 1)
 	rest, _, _ := e.At(s[0], s[1])
 	if !w.started || rest < w.least*(1-progress) {
-		*w = patience{started: true, least: rest, limit: limit}
+		vain := w.vain
+		if w.started {
+			vain = 0
+		}
+		*w = patience{started: true, least: rest, limit: limit, vain: vain}
 		return
 	}
 	w.waited++
@@ -87,16 +95,30 @@ func (p *Planner) precedes(i, j int) bool {
 // before it make way, as do those that are home. Ranks change from turn to turn.
 func (p *Planner) yield() {
 	h := p.joint.Scene
-	rank := func(i int) int { return (i + p.t/turn) % h.Robots }
+	rank := func(i int) int { return (i+p.t/turn)%h.Robots - h.Robots*p.waits[i].vain }
 	reach := world.LookAhead * h.Params.Dt * h.Params.Fastest()
 	for j := range h.Robots {
-		if !p.waits[j].deadlocked() {
+		leader := &p.waits[j]
+		if !leader.deadlocked() {
 			continue
 		}
+		leads := false
 		for i := range h.Robots {
 			w, distance := &p.waits[i], math.Hypot(h.State[i][0]-h.State[j][0], h.State[i][1]-h.State[j][1])
 			if (w.deadlocked() && rank(i) < rank(j) && distance < reach || p.home(i) && distance < yieldDistance) && p.precedes(i, j) {
-				w.yielding, w.leader = turn, j
+				w.yielding, w.leader, leads = turn, j, true
+			}
+			leads = leads || w.yielding > 0 && w.leader == j
+		}
+		if leads {
+			leader.led++
+		}
+		if leader.led > vainFor {
+			*leader = patience{vain: leader.vain + 1}
+			for i := range p.waits {
+				if p.waits[i].leader == j {
+					p.waits[i].yielding = 0
+				}
 			}
 		}
 	}
@@ -105,6 +127,7 @@ func (p *Planner) yield() {
 // retreat has robot i plan ahead of the robot that it makes way for; advance takes that back. Limits and margins stay as
 // they are.
 func (p *Planner) retreat(i int) {
+	p.search.pivots = p.options.Exchange != nil && (p.waits[i].deadlocked() || p.waits[i].yielding > 0)
 	if w, j := &p.waits[i], &p.joint; w.yielding > 0 {
 		s, o := &j.Scene.State[i], &j.Scene.State[w.leader]
 		distance := max(math.Hypot(s[0]-o[0], s[1]-o[1]), 1e-9)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"slices"
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/paper/multiagent/rollout"
@@ -131,6 +130,7 @@ type Planner struct {
 	adopted     []domain.Source // that everyone's plan comes from
 	safe        []bool          // everyone's plan of the decision
 	proposals   proposals       // of an Exchange
+	sights      []sight         // of Params.Sensing
 	secure      bool            // the robot that was searched for last is committed to a plan that is safe
 }
 
@@ -158,7 +158,7 @@ func New(y *world.System, options Options, means domain.Means) (*Planner, error)
 	}
 	p := &Planner{
 		system: y, options: options, guidance: newGuidance(y, means.Proposer), joint: newCommitments(room),
-		fields: make([]field, room), waits: make([]patience, room), adopted: make([]domain.Source, room), safe: make([]bool, room),
+		fields: make([]field, room), sights: make([]sight, room), waits: make([]patience, room), adopted: make([]domain.Source, room), safe: make([]bool, room),
 		search: NewSearch(evaluator, options.LookAhead, options.Candidates+rollout.Lanes, options.Ways),
 	}
 	return p, p.Reset(nil)
@@ -173,6 +173,7 @@ func (p *Planner) Reset(domain.Episode) error {
 	clear(p.joint.Guides)
 	clear(p.fields)
 	clear(p.waits)
+	clear(p.sights)
 	p.guidance.reset()
 	p.proposals.reset()
 	return nil
@@ -189,6 +190,7 @@ func (p *Planner) Decide(s, c []float64, pref domain.Preference, u []float64) (d
 		p.system.Fallback(s, c, u)
 		return domain.Decided(false), nil
 	}
+	p.sense()
 	p.Observe(&p.scene, w)
 	decide := p.inTurn
 	if p.options.Exchange != nil {
@@ -200,7 +202,11 @@ func (p *Planner) Decide(s, c []float64, pref domain.Preference, u []float64) (d
 	p.t++
 	p.started = true
 	p.joint.Actions(u)
-	return p.guidance.decision(!slices.Contains(p.safe[:p.scene.Robots], false)), nil
+	solved := true
+	for i := range p.scene.Present {
+		solved = solved && p.safe[i]
+	}
+	return p.guidance.decision(solved), nil
 }
 
 // inTurn plans for one robot after the other.
@@ -222,6 +228,9 @@ func (p *Planner) inTurn(pref domain.Preference) error {
 			if err := p.ask(pref, turn/n, rounds); err != nil {
 				return err
 			}
+		}
+		if p.scene.Radius[i] == 0 {
+			continue
 		}
 		if err := p.plan(i, turn/n, rounds); err != nil {
 			return err
@@ -260,6 +269,11 @@ func (p *Planner) Observe(h *world.Prediction, w []float64) {
 			p.joint.Robots[i].Plan = stopping(h, i, new(Plan), 0)
 		}
 	}
+	for i, absent := range h.Absent {
+		if absent {
+			p.joint.Robots[i].Plan, p.waits[i] = stopping(h, i, new(Plan), 0), patience{}
+		}
+	}
 	p.joint.See(h)
 	if !p.system.Moving() {
 		if !p.started && p.options.Price > 0 && !p.options.Forgetful && !h.Crowd() {
@@ -267,7 +281,7 @@ func (p *Planner) Observe(h *world.Prediction, w []float64) {
 		}
 		p.guide()
 	}
-	for i := range h.Robots {
+	for i := range h.Present {
 		p.waits[i].update(p, i)
 	}
 	if p.options.Exchange != nil {
@@ -284,10 +298,10 @@ func (p *Planner) home(i int) bool {
 	return p.stands(i) && math.Hypot(s[0]-g[0], s[1]-g[1]) < p.system.Params.GoalRadius
 }
 
-// stands reports whether robot i stands.
+// stands reports whether robot i is there and stands.
 func (p *Planner) stands(i int) bool {
 	_, speed := p.system.Params.Velocity(&p.joint.Scene.State[i])
-	return math.Abs(speed) < standingSpeed
+	return math.Abs(speed) < standingSpeed && !p.joint.Scene.Absent[i]
 }
 
 // shares are the candidates of one robot in one round by kind; the committed plan
@@ -343,10 +357,18 @@ func (p *Planner) exchange(pref domain.Preference) error {
 // plan searches a plan for robot i and commits to it; where nothing has a score, the committed plan stays.
 func (p *Planner) plan(i, round, rounds int) error {
 	best, err := p.seek(i, round, rounds)
-	if best != nil {
+	if best != nil && p.admits(i, &best.plan) && (!p.scene.Absent[i] || p.joint.Planned == p.scene.Robots) {
+		p.scene.Absent[i] = false
 		p.joint.Commit(i, &best.plan)
 	}
 	return err
+}
+
+// admits reports whether a plan that was just found may be robot i's: one that waits outside enters with a plan that moves and
+// is safe, and from a place that is clear.
+func (p *Planner) admits(i int, plan *Plan) bool {
+	h := p.joint.Scene
+	return !h.Absent[i] || p.safe[i] && plan[0] != [world.ActionSize]float32{} && p.separate(i, [2]float32{float32(h.State[i][0]), float32(h.State[i][1])}, -1)
 }
 
 // seek is the best plan that a search finds for robot i, nil where nothing has a score. It notes whether the plan
@@ -355,9 +377,11 @@ func (p *Planner) seek(i, round, rounds int) (*candidate, error) {
 	defer p.advance(i, p.joint.Scene.Goal[i], p.joint.Guides[i])
 	p.retreat(i)
 	score := p.options.Score(p.joint.Scene, i, p.w[:])
-	score.Stiffness *= p.waits[i].factor()
+	if !p.search.pivots { // in a deadlock nobody presses on
+		score.Stiffness *= p.waits[i].factor()
+	}
 	score.Buffer = p.buffer()
-	p.joint.Outlook(i, &p.look)
+	p.outlook(i)
 	s := p.search
 	s.Begin(&p.look, i, score, &p.joint.Robots[i].Plan)
 	n := p.split(i, round, rounds)

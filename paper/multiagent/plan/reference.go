@@ -85,6 +85,9 @@ func (r *Reference) Decide(s, c []float64, pref domain.Preference, u []float64) 
 		w = pref.W
 	}
 	h := r.system.Decode(s, c)
+	if err := complete(h); err != nil {
+		return domain.Decision{}, err
+	}
 	problem := h.Joint(w)
 	const entries = world.Horizon * rollout.PlanFields
 	for i := range h.Robots {
@@ -119,6 +122,14 @@ func (r *Reference) Decide(s, c []float64, pref domain.Preference, u []float64) 
 	}
 	r.warm = true
 	return domain.Decided(best.feasible), nil
+}
+
+// complete is an error where a robot is outside.
+func complete(h *world.Prediction) error {
+	if i := slices.Index(h.Absent, true); i >= 0 {
+		return fmt.Errorf("multiagent: robot %d is outside: planner and distributed are the methods for robots that enter and leave", i)
+	}
+	return nil
 }
 
 func better(a, b ranked) bool {

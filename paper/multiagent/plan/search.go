@@ -34,6 +34,7 @@ type Search struct {
 	start     rollout.Unicycle[float64]
 	committed *Plan
 	backs     bool // it backs up to a goal at its back, however far
+	pivots    bool // with every second primitive it turns before it moves
 	bounds    [1]rollout.Bounds[float32]
 
 	origins       []origin  // of the candidates

@@ -118,6 +118,9 @@ func (s *Search) Perturb(blocks int) {
 	}
 }
 
+// sharp is the sine of a turn that a robot in a deadlock makes before it moves.
+const sharp = 0.2
+
 // drive simulates a primitive by feedback from where the robot is and writes the plan
 // to candidate n. The prefix is taken from plan.
 func (s *Search) drive(m *primitive, plan *Plan, n int) {
@@ -172,6 +175,9 @@ func (s *Search) drive(m *primitive, plan *Plan, n int) {
 				speed *= 0.3
 			case speed > 0:
 				speed *= 0.3 + 0.7*forward
+			}
+			if s.pivots && n%2 == 1 && (turn > sharp || turn < -sharp) {
+				speed = 0
 			}
 			want = [2]float32{(speed - r.V) / dt, view.TurnGain * turn}
 			if h.Params.Double() {

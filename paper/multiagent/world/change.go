@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/gpc-engine/gpc/domain"
@@ -61,7 +62,21 @@ func (e *Episode) currentScene() Scene {
 	s := Scene{Obstacles: slices.Clone(e.world.Obstacles), W: e.scene.W}
 	for i := range e.world.Robots {
 		state := &e.world.State[i]
-		r := Robot{P: [2]float64{state[0], state[1]}, R: e.world.Radius[i], Goal: e.world.Goal[i], Last: e.world.Previous[i]}
+		r := e.scene.Robots[i]
+		r.P, r.Goal, r.Last = [2]float64{state[0], state[1]}, e.world.Goal[i], e.world.Previous[i]
+		const soon = math.SmallestNonzeroFloat64
+		elapsed := float64(e.t) * e.plant.System.Params.Dt
+		if r.Leaves > 0 {
+			r.Leaves = max(r.Leaves-elapsed, 2*soon)
+		}
+		switch {
+		case !e.world.Absent[i]:
+			r.Enters = 0
+		case r.LeavesAtGoal && e.arrived[i]:
+			r.Enters, r.Leaves = soon, 2*soon
+		default:
+			r.Enters = max(r.Enters-elapsed, soon)
+		}
 		r.Theta, r.V = e.plant.System.Params.Velocity(state)
 		s.Robots = append(s.Robots, r)
 	}

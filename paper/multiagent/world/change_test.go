@@ -57,3 +57,46 @@ func TestAChangeBeginsWhereTheEpisodeStands(t *testing.T) {
 		}
 	}
 }
+
+// So it does where robots have left, wait outside and are to come; and times that are none are refused, as is an action of one that is
+// not there.
+func TestAChangeKeepsWhoIsThere(t *testing.T) {
+	y := system(t, false)
+	plant, how := &Plant{System: y}, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}}
+	scene := Scene{Obstacles: []Obstacle{}, Robots: []Robot{
+		{P: [2]float64{-3, 0}, Goal: [2]float64{3, 0}, R: 0.3}, {P: [2]float64{0, 4}, Goal: [2]float64{0, 4}, R: 0.3, LeavesAtGoal: true},
+		{P: [2]float64{0, 6}, Goal: [2]float64{0, -6}, R: 0.3, Enters: 0.2, Leaves: 1}, {P: [2]float64{5, 6}, Goal: [2]float64{5, -6}, R: 0.3, Enters: 0.8},
+	}}
+	stage := func(s Scene) (domain.Episode, error) { return plant.Stage(5, 0, require.Get(json.Marshal(s))(t), how) }
+	ep := require.Get(stage(scene))(t)
+	u := make([]float64, y.spec.ActionSize())
+	for range 2 {
+		u[0] += 0.1
+		require.Get(ep.Apply(u))(t)
+	}
+	for _, i := range []int{1, 3} {
+		wrong := slices.Clone(u)
+		wrong[ActionSize*i] = 0.1
+		if _, err := ep.Apply(wrong); err == nil {
+			t.Errorf("robot %d acts and is not there", i)
+		}
+	}
+	change := require.Get(ep.(*Episode).Change([]byte(`{"goal":{"of":0,"to":[3,0]}}`)))(t)
+	on := require.Get(stage(change.Scene.(Scene)))(t)
+	for k := range 5 {
+		c, cOn, s := make([]float64, y.spec.ContextSize()), make([]float64, y.spec.ContextSize()), make([]float64, y.spec.MeasuredSize())
+		ep.Observe(s, c)
+		on.Observe(s, cOn)
+		if !slices.Equal(c, cOn) {
+			t.Fatalf("step %d: contexts %v, want %v", k, cOn, c)
+		}
+		require.Get(ep.Apply(u))(t)
+		require.Get(on.Apply(u))(t)
+	}
+	for _, wrong := range [][2]float64{{-1, 0}, {2, 1}, {2, 2}} {
+		scene.Robots[3].Enters, scene.Robots[3].Leaves = wrong[0], wrong[1]
+		if _, err := stage(scene); err == nil {
+			t.Errorf("it enters and leaves at %v s", wrong)
+		}
+	}
+}

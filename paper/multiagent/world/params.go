@@ -76,6 +76,15 @@ type Params struct {
 	Obstacles int `json:"obstacles,omitempty"`
 	// Dynamics is "", unicycles, or DoubleIntegrator.
 	Dynamics string `json:"dynamics,omitempty"`
+	// Sensing is how robots know of obstacles, which stand; without rays they know all.
+	Sensing Sensing `json:"sensing,omitzero"`
+}
+
+// Sensing are rays in directions at equal angles from each robot.
+type Sensing struct {
+	Rays        int     `json:"rays"`
+	Range       float64 `json:"range"`        // m
+	LeastRadius float64 `json:"least_radius"` // m: no obstacle is smaller
 }
 
 // Room is how many robots state, context and action have room for.
@@ -186,6 +195,9 @@ func (p *Params) Validate() error {
 		return fmt.Errorf("parameter dynamics is %q, want %q, or none for unicycles", p.Dynamics, DoubleIntegrator)
 	case p.Double() && (l.VMin != -l.VMax || l.AMin != -l.AMax || l.OmegaMax != l.AMax):
 		return fmt.Errorf("parameter limits %+v of a double integrator, want v_min = −v_max, a_min = −a_max and omega_max = a_max", *l)
+	}
+	if s := &p.Sensing; *s != (Sensing{}) && (s.Rays < 8 || s.Rays > 1024 || !(s.Range > 0 && s.LeastRadius >= Cell) || math.IsInf(s.Range+s.LeastRadius, 0)) {
+		return fmt.Errorf("parameter sensing is %+v, want 8 to 1024 rays, a range above 0 and a least radius of at least %v m", *s, Cell)
 	}
 	// The batched dynamics turn by half a step's angle with a short series.
 	if half := p.Limits.OmegaMax * p.Dt / 2; half > 0.25 && !p.Double() {

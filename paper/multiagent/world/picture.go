@@ -12,6 +12,9 @@ func (y *System) Picture(s, c []float64) []domain.Shape {
 	for i := range h.Robots {
 		goal := domain.Disc(domain.Goal, h.Goal[i][0], h.Goal[i][1], y.Params.GoalRadius)
 		robot := domain.Disc(domain.Body, h.State[i][0], h.State[i][1], h.Radius[i])
+		if h.Absent[i] {
+			robot.Radius = 1e-3 // a dot where it enters or has left
+		}
 		goal.Of, robot.Of = i, i
 		robot.Heading, _ = y.Params.Velocity(&h.State[i])
 		shapes = append(shapes, goal, robot)

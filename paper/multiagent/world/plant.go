@@ -83,6 +83,7 @@ func (l *Plant) Start(scene Scene) *Episode {
 	}
 	e.arrived, e.closest = make([]bool, e.world.Robots), make([]float64, e.world.Robots)
 	e.arrivals()
+	e.presence()
 	return e
 }
 
@@ -154,7 +155,20 @@ func (e *Episode) arrivals() {
 		if e.t == 0 || d < e.closest[i] {
 			e.closest[i] = d
 		}
-		e.arrived[i] = e.arrived[i] || e.atGoal(i)
+		e.arrived[i] = e.arrived[i] || !e.world.Absent[i] && e.atGoal(i)
+	}
+}
+
+// presence notes who may enter, and who has left.
+func (e *Episode) presence() {
+	now := float64(e.t)*e.plant.System.Params.Dt + limitTolerance
+	for i, r := range e.scene.Robots {
+		switch {
+		case r.Leaves > 0 && now >= r.Leaves || r.LeavesAtGoal && e.arrived[i]:
+			e.world.Absent[i], e.world.Radius[i] = true, 0
+		case e.world.Absent[i] && now >= r.Enters:
+			e.world.Radius[i] = r.R
+		}
 	}
 }
 
@@ -166,7 +180,11 @@ func (e *Episode) Cause() string {
 	}
 	var causes []string
 	for i := range e.world.Robots {
-		if !e.arrived[i] {
+		switch {
+		case e.arrived[i]:
+		case e.world.Absent[i] && e.world.State[i] == e.plant.System.Params.start(&e.scene.Robots[i]):
+			causes = append(causes, fmt.Sprintf("robot %d has not entered", i))
+		default:
 			causes = append(causes, fmt.Sprintf("robot %d came no closer to its goal than %.2f m", i, e.closest[i]))
 		}
 	}
@@ -176,16 +194,18 @@ func (e *Episode) Cause() string {
 // collision names the first pair of bodies whose margin is violated after this
 // step.
 func (e *Episode) collision(t *trajectory) {
-	e.world.pairs(t.states[1], t.obstacle[1], func(kind, i, other int, margin, _, _, _ float64) {
-		if e.hit != "" || e.plant.System.spec.Keeps(margin) {
-			return
-		}
-		partner := "an obstacle"
-		if kind == pairMargins {
-			partner = fmt.Sprintf("robot %d", other)
-		}
-		e.hit = fmt.Sprintf("robot %d violates its margin to %s by %.3f m at step %d", i, partner, -margin, e.t)
-	})
+	for k, states := range t.states { // of the first only who has just entered
+		e.world.pairs(states, t.obstacle[k], func(kind, i, other int, margin, _, _, _ float64) {
+			if e.hit != "" || e.plant.System.spec.Keeps(margin) {
+				return
+			}
+			partner := "an obstacle"
+			if kind == pairMargins {
+				partner = fmt.Sprintf("robot %d", other)
+			}
+			e.hit = fmt.Sprintf("robot %d violates its margin to %s by %.3f m at step %d", i, partner, -margin, e.t)
+		})
+	}
 }
 
 // Observe writes the measured state, noisy where asked, and the exact context.
@@ -210,9 +230,9 @@ func (e *Episode) Apply(u []float64) (domain.Outcome, error) {
 	}
 	for i := range room {
 		a := u[2*i : 2*i+2]
-		if i >= e.world.Robots {
-			if a[0] != 0 || a[1] != 0 {
-				return domain.Outcome{}, fmt.Errorf("action of robot %d is %v, the scene has %d robots", i, a, e.world.Robots)
+		if acts := a[0] != 0 || a[1] != 0; i >= e.world.Robots || e.world.Absent[i] && (e.world.Radius[i] == 0 || !acts) {
+			if acts {
+				return domain.Outcome{}, fmt.Errorf("action of robot %d is %v, want 0: it is not there", i, a)
 			}
 			continue
 		}
@@ -239,6 +259,7 @@ func (e *Episode) Apply(u []float64) (domain.Outcome, error) {
 	e.arrivals()
 	e.world.encodeState(out.S)
 	e.t++
+	e.presence()
 	return out, nil
 }
 
@@ -251,6 +272,9 @@ func (e *Episode) Oracle() (float64, [][]float64, error) {
 		return math.NaN(), nil, nil
 	}
 	run := e.plant.Start(e.scene)
+	if slices.ContainsFunc(e.scene.Robots, func(r Robot) bool { return r.Enters > 0 || r.Leaves > 0 || r.LeavesAtGoal }) {
+		return math.NaN(), nil, nil // the reference knows none that come and go
+	}
 	reference, err := e.plant.Reference(e.plant.System)
 	if err != nil {
 		return math.NaN(), nil, err

@@ -32,13 +32,15 @@ const NoMargin = 1000.0
 // decision, in float64: what the batched roll-out computes for many plans at
 // once, and the stage cost that episodes are scored with.
 type Prediction struct {
-	Params    *Params
-	Robots    int
-	State     [][StateSize]float64 // (x, y, θ, v)
-	Radius    []float64
-	Goal      [][2]float64
-	Previous  [][ActionSize]float64 // action
-	Obstacles []Obstacle            // now
+	Params   *Params
+	Robots   int
+	State    [][StateSize]float64 // (x, y, θ, v)
+	Radius   []float64
+	Goal     [][2]float64
+	Previous [][ActionSize]float64 // action
+	// Absent are robots that are not among the others. With a radius they wait, and enter by an action that is not zero.
+	Absent    []bool
+	Obstacles []Obstacle // now
 }
 
 // hold makes room for a number of robots in the memory that there is. Their numbers are to be written.
@@ -46,13 +48,33 @@ func (h *Prediction) hold(robots int) {
 	h.Robots = robots
 	h.State, h.Radius = slices.Grow(h.State[:0], robots)[:robots], slices.Grow(h.Radius[:0], robots)[:robots]
 	h.Goal, h.Previous = slices.Grow(h.Goal[:0], robots)[:robots], slices.Grow(h.Previous[:0], robots)[:robots]
+	h.Absent = slices.Grow(h.Absent[:0], robots)[:robots]
+}
+
+// Present are the robots that are not outside.
+func (h *Prediction) Present(visit func(i int) bool) {
+	for i, absent := range h.Absent {
+		if !absent && !visit(i) {
+			return
+		}
+	}
+}
+
+// admit lets those enter that wait and act, and reports whether any does.
+func (h *Prediction) admit(u []float64) (entered bool) {
+	for i := range h.Robots {
+		if h.Absent[i] && h.Radius[i] > 0 && (u[2*i] != 0 || u[2*i+1] != 0) {
+			h.Absent[i], entered = false, true
+		}
+	}
+	return entered
 }
 
 // Clone shares no memory with h but the parameters.
 func (h *Prediction) Clone() *Prediction {
 	c := *h
 	c.State, c.Radius, c.Goal = slices.Clone(h.State), slices.Clone(h.Radius), slices.Clone(h.Goal)
-	c.Previous, c.Obstacles = slices.Clone(h.Previous), slices.Clone(h.Obstacles)
+	c.Previous, c.Absent, c.Obstacles = slices.Clone(h.Previous), slices.Clone(h.Absent), slices.Clone(h.Obstacles)
 	return &c
 }
 
@@ -98,7 +120,7 @@ func rows[T any](n, m int) [][]T {
 
 // pairs visits every margin with the vector between the centres.
 func (h *Prediction) pairs(states [][StateSize]float64, obstacles []Obstacle, visit func(kind, i, other int, margin, dx, dy, distance float64)) {
-	for i := range h.Robots {
+	for i := range h.Present {
 		s := &states[i]
 		for j := range obstacles {
 			o := &obstacles[j]
@@ -111,6 +133,9 @@ func (h *Prediction) pairs(states [][StateSize]float64, obstacles []Obstacle, vi
 			visit(kind, i, -1, d-h.Radius[i]-o.R-h.Params.DSafe, dx, dy, d)
 		}
 		for j := range i {
+			if h.Absent[j] {
+				continue
+			}
 			q := &states[j]
 			dx, dy := s[0]-q[0], s[1]-q[1]
 			d := math.Hypot(dx, dy)
@@ -164,7 +189,11 @@ func (h *Prediction) Company() int { return min(h.Robots, Few) }
 
 // count is the number of margins at one step.
 func (h *Prediction) count() int {
-	return h.Robots*len(h.Obstacles) + h.Robots*(h.Robots-1)/2
+	n := 0
+	for range h.Present {
+		n++
+	}
+	return n*len(h.Obstacles) + n*(n-1)/2
 }
 
 // evaluate writes the six objectives of a plan of any length, unweighted, and
@@ -176,7 +205,7 @@ func (h *Prediction) evaluate(plan []float64, steps int, J *[Terms]float64, marg
 	count := math.Max(float64(h.count()), 1)
 	for k := 1; k <= steps; k++ {
 		distance := 0.0
-		for i := range h.Robots {
+		for i := range h.Present {
 			dx, dy := t.states[k][i][0]-h.Goal[i][0], t.states[k][i][1]-h.Goal[i][1]
 			distance += h.GoalWeight(i) * (dx*dx + dy*dy)
 		}
@@ -193,7 +222,7 @@ func (h *Prediction) evaluate(plan []float64, steps int, J *[Terms]float64, marg
 		})
 	}
 	for k := range steps {
-		for i := range h.Robots {
+		for i := range h.Present {
 			u, previous := h.Action(plan, k, i), h.Previous[i][:]
 			if k > 0 {
 				previous = h.Action(plan, k-1, i)
@@ -248,7 +277,7 @@ func (h *Prediction) gradient(t *trajectory, plan []float64, steps int, weights 
 			}
 		})
 	}
-	for i := range h.Robots {
+	for i := range h.Present {
 		var place, rest, action [2]float64 // derivatives in the state after the step
 		for k := steps - 1; k >= 0; k-- {
 			place[0] += gp[k+1][i][0]

@@ -2,6 +2,7 @@ package world
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 
@@ -10,7 +11,7 @@ import (
 
 // Places in the context vector: previous actions, goals and radii of all robots that
 // there is room for, then centre, velocity and radius of fifteen obstacles. A radius of
-// zero is a body that is not there (the paper's mask m_i); its other entries are zero.
+// zero is a body that is not there (the paper's mask m_i), of a robot that waits to enter it is negative.
 const (
 	contextPrevious = 0
 	obstacleSize    = 5
@@ -57,6 +58,9 @@ func NewSystem(name string, params Params, moving bool) (*System, error) {
 	}
 	if params.Obstacles == MaxObstacles {
 		params.Obstacles = 0
+	}
+	if moving && params.Sensing.Rays > 0 {
+		return nil, errors.New("parameter sensing: rays are of obstacles that stand")
 	}
 	y := &System{Params: params, scenes: Frozen(moving)}
 	if params.Room() > Few {
@@ -151,13 +155,13 @@ func (y *System) Decode(s, c []float64) *Prediction {
 func (h *Prediction) Decode(p *Params, s, c []float64) {
 	h.Params, h.Obstacles = p, h.Obstacles[:0]
 	goals, radii, obstacles := p.contextGoal(), p.contextRadius(), p.contextObstacles()
-	n := 0
-	for n < p.Room() && !(c[radii+n] <= 0) {
-		n++
+	n := p.Room()
+	for n > 0 && c[radii+n-1] == 0 {
+		n--
 	}
 	h.hold(n)
 	for i := range n {
-		h.Radius[i] = c[radii+i]
+		h.Radius[i], h.Absent[i] = math.Abs(c[radii+i]), c[radii+i] <= 0
 		copy(h.State[i][:], s[StateSize*i:])
 		copy(h.Previous[i][:], c[contextPrevious+ActionSize*i:])
 		copy(h.Goal[i][:], c[goals+2*i:])
@@ -179,7 +183,9 @@ func (h *Prediction) Encode(s, c []float64) {
 	for i := range h.Robots {
 		copy(c[contextPrevious+ActionSize*i:], h.Previous[i][:])
 		copy(c[goals+2*i:], h.Goal[i][:])
-		c[radii+i] = h.Radius[i]
+		if c[radii+i] = h.Radius[i]; h.Absent[i] && h.Radius[i] > 0 {
+			c[radii+i] = -h.Radius[i]
+		}
 	}
 	for j, o := range h.Obstacles {
 		copy(c[obstacles+obstacleSize*j:], []float64{o.C[0], o.C[1], o.V[0], o.V[1], o.R})
@@ -200,7 +206,11 @@ func (h *Prediction) encodeState(s []float64) {
 //	J_i = λ_i·term_i + λ_v·violation + λ_Δ·smoothness,  σᵀJ = the stage cost.
 func (h *Prediction) stage(u, J []float64) (margins [MarginKinds]float64, t *trajectory) {
 	var raw [Terms]float64
+	entered := h.admit(u)
 	t = h.evaluate(u, 1, &raw, &margins)
+	if entered { // where they begin, too
+		h.pairs(h.State, h.Obstacles, func(kind, _, _ int, m, _, _, _ float64) { margins[kind] = math.Min(margins[kind], m) })
+	}
 	p := h.Params
 	always := p.Lambda[ViolationTerm]*raw[ViolationTerm] + p.Lambda[SmoothnessTerm]*raw[SmoothnessTerm]
 	for i := range 3 {
@@ -223,6 +233,7 @@ func (y *System) Gradient(s, u, c, sigma, gs, gu []float64) {
 	weights[SmoothnessTerm] *= total
 	weights[TerminalTerm] = 0
 	clear(gu)
+	h.admit(u)
 	gstate := make([][StateSize]float64, h.Robots)
 	h.gradient(h.simulate(u, 1), u, 1, &weights, gu, gstate)
 	clear(gs)
@@ -263,7 +274,8 @@ func (y *System) Step(s, c, u, sNext, cNext []float64) {
 
 // Apply advances the problem by one step.
 func (h *Prediction) Apply(u []float64) {
-	for i := range h.Robots {
+	h.admit(u)
+	for i := range h.Present {
 		h.State[i] = h.Params.Step(&h.State[i], u[2*i], u[2*i+1])
 		h.Previous[i] = [2]float64{u[2*i], u[2*i+1]}
 	}
@@ -293,11 +305,12 @@ func (y *System) Project(s, c, u []float64) bool {
 // a robot that is not there has none. It is domain.ProblemAbilities.Admit.
 func (y *System) Admit(s, c, u []float64) {
 	for i := range y.Params.Room() {
-		if c[y.Params.contextRadius()+i] <= 0 {
-			clear(u[ActionSize*i:])
-			return
+		switch r, a := c[y.Params.contextRadius()+i], u[ActionSize*i:][:ActionSize]; {
+		case r == 0:
+			clear(a)
+		case r > 0 || a[0] != 0 || a[1] != 0: // who waits and does nothing stays outside
+			y.Params.Limits.Nearest(a, c[contextPrevious+ActionSize*i:][:ActionSize])
 		}
-		y.Params.Limits.Nearest(u[ActionSize*i:][:ActionSize], c[contextPrevious+ActionSize*i:][:ActionSize])
 	}
 }
 
@@ -308,7 +321,7 @@ func (y *System) Fallback(s, c, u []float64) {
 	l := &y.Params.Limits
 	for i := range y.Params.Room() {
 		if c[y.Params.contextRadius()+i] <= 0 {
-			break
+			continue
 		}
 		state := [StateSize]float64(s[StateSize*i:][:StateSize])
 		for k, a := range y.Params.Brake(&state) {

@@ -19,6 +19,11 @@ type Robot struct {
 	Goal  [2]float64 `json:"goal"`  // m
 	// Last is the action before the first, which slew bounds are about.
 	Last [2]float64 `json:"u_prev,omitzero"`
+	// Enters is when it may enter, s: with its first action that is not zero. 0: it is there from the start on. It leaves at
+	// Leaves, s, if that is not 0, and on its arrival with LeavesAtGoal.
+	Enters       float64 `json:"enters,omitzero"`
+	Leaves       float64 `json:"leaves,omitzero"`
+	LeavesAtGoal bool    `json:"leaves_at_goal,omitzero"`
 }
 
 // Obstacle is a disc that moves straight and is mirrored, with its velocity, at
@@ -55,11 +60,14 @@ func (s *Scene) Validate(p *Params) error {
 		return fmt.Errorf("scene has %d obstacles, there is room for %d; params.obstacles makes more, at most %d", len(s.Obstacles), p.Bodies(), MostObstacles)
 	}
 	for i, r := range s.Robots {
-		if !finite(r.P[0], r.P[1], r.Theta, r.V, r.R, r.Goal[0], r.Goal[1], r.Last[0], r.Last[1]) {
+		if !finite(r.P[0], r.P[1], r.Theta, r.V, r.R, r.Goal[0], r.Goal[1], r.Last[0], r.Last[1], r.Enters, r.Leaves) {
 			return fmt.Errorf("agent %d: %+v is not finite", i, r)
 		}
 		if r.R <= 0 {
 			return fmt.Errorf("agent %d: radius is %v, want > 0", i, r.R)
+		}
+		if r.Enters < 0 || r.Leaves != 0 && r.Leaves <= r.Enters {
+			return fmt.Errorf("agent %d: it enters at %v s and leaves at %v s, want times of at least 0, one after the other", i, r.Enters, r.Leaves)
 		}
 		speeds := []float64{r.V}
 		if s := p.start(&r); p.Double() {
@@ -87,6 +95,9 @@ func (s *Scene) Validate(p *Params) error {
 		if o.R <= 0 {
 			return fmt.Errorf("obstacle %d: radius is %v, want > 0", j, o.R)
 		}
+		if least := p.Sensing.LeastRadius; o.R < least {
+			return fmt.Errorf("obstacle %d: radius is %v, sensing.least_radius is %v", j, o.R, least)
+		}
 		for axis := range 2 {
 			lo, hi := p.Workspace[2*axis]+o.R, p.Workspace[2*axis+1]-o.R
 			if o.C[axis] < lo || o.C[axis] > hi {
@@ -99,12 +110,12 @@ func (s *Scene) Validate(p *Params) error {
 	}
 	for i := range s.Robots {
 		for j := range i {
-			if h := pairMargin(&s.Robots[i], &s.Robots[j], p.DSafe); h < 0 {
+			if h := pairMargin(&s.Robots[i], &s.Robots[j], p.DSafe); h < 0 && s.Robots[i].Enters+s.Robots[j].Enters == 0 {
 				return fmt.Errorf("agents %d and %d overlap: their margin is %g m at the start, want ≥ 0", j, i, h)
 			}
 		}
 		for j := range s.Obstacles {
-			if h := obstacleMargin(&s.Robots[i], &s.Obstacles[j], p.DSafe); h < 0 {
+			if h := obstacleMargin(&s.Robots[i], &s.Obstacles[j], p.DSafe); h < 0 && (s.Robots[i].Enters == 0 || s.Obstacles[j].V == [2]float64{}) {
 				return fmt.Errorf("agent %d and obstacle %d overlap: their margin is %g m at the start, want ≥ 0", i, j, h)
 			}
 		}
@@ -127,7 +138,10 @@ func (s *Scene) Prediction(p *Params) *Prediction {
 	h.hold(len(s.Robots))
 	for i, r := range s.Robots {
 		h.State[i] = p.start(&r)
-		h.Radius[i], h.Goal[i], h.Previous[i] = r.R, r.Goal, r.Last
+		h.Radius[i], h.Goal[i], h.Previous[i], h.Absent[i] = r.R, r.Goal, r.Last, r.Enters > 0
+		if h.Absent[i] {
+			h.Radius[i] = 0
+		}
 	}
 	return h
 }
