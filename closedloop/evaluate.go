@@ -104,27 +104,34 @@ func Evaluate(ctx context.Context, c *domain.Case, factory func() (domain.Contro
 	return result, err
 }
 
+// begin makes an episode, and a record of its scene alone.
+func (e *evaluation) begin(number int) (ep domain.Episode, record *EpisodeRecord, err error) {
+	name := e.controlCase.Problem.Spec().Name
+	if e.opt.Scenes != nil {
+		ep, err = e.opt.Scenes.Episode(e.controlCase, e.opt.Seed, number, e.episodeOptions)
+	} else {
+		ep, err = e.controlCase.Plant.Episode(e.opt.Seed, number, e.episodeOptions)
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("closedloop: episode %d of %s: %w", number, name, err)
+	}
+	scene, err := json.Marshal(ep.Scene())
+	if err != nil {
+		return nil, nil, fmt.Errorf("closedloop: scene of episode %d of %s: %w", number, name, err)
+	}
+	return ep, &EpisodeRecord{Episode: number, Scene: scene}, nil
+}
+
 // episode runs one episode to its end. What goes wrong inside the method or
 // the plant fails the episode; a scene that cannot be made, or cancellation,
 // ends the evaluation.
 func (e *evaluation) episode(ctx context.Context, number int, method domain.Controller) (*EpisodeRecord, error) {
 	c, opt := e.controlCase, e.opt
 	spec := c.Problem.Spec()
-	var ep domain.Episode
-	var err error
-	if opt.Scenes != nil {
-		ep, err = opt.Scenes.Episode(c, opt.Seed, number, e.episodeOptions)
-	} else {
-		ep, err = c.Plant.Episode(opt.Seed, number, e.episodeOptions)
-	}
+	ep, record, err := e.begin(number)
 	if err != nil {
-		return nil, fmt.Errorf("closedloop: episode %d of %s: %w", number, spec.Name, err)
+		return nil, err
 	}
-	scene, err := json.Marshal(ep.Scene())
-	if err != nil {
-		return nil, fmt.Errorf("closedloop: scene of episode %d of %s: %w", number, spec.Name, err)
-	}
-	record := &EpisodeRecord{Episode: number, Scene: scene}
 	failure := ""
 	if err := method.Reset(ep); err != nil {
 		failure = fmt.Sprintf("reset: %v", err)
