@@ -13,7 +13,8 @@ import (
 type Preference struct {
 	Adaptive bool      `json:"adaptive"`
 	W        []float64 `json:"w,omitempty"`
-	// Goal stands in place of both where loops of a map decide (batchnav.Batch).
+	// Goal stands in place of both where loops of a map decide (batchnav.Batch). With W it has bounds alone, which a polish
+	// keeps while WᵀJ is least (ProblemAbilities.Polish).
 	Goal *Goals `json:"-"`
 }
 
