@@ -62,8 +62,8 @@ func (r *Resolved) Navigates() bool { return r.Method.New == nil }
 func (r *Resolved) Goals() error {
 	c, spec := r.controlCase, r.controlCase.Spec()
 	switch o := r.options; {
-	case !r.Navigates() || o.Search != batchnav.SearchOptions{} || o.NoSemantic:
-		return badInputf("method %s decides by weights or the adaptive priority alone: a goal is reached by direct and navigator, which decide by a map", r.Method.Name)
+	case !r.Navigates() || o.Search != batchnav.SearchOptions{} && (o.Search.Polish == 0 || o.Search.Ahead) || o.NoSemantic:
+		return badInputf("method %s decides by weights or the adaptive priority alone: a goal is reached by direct, navigator and polish, which decide by a map", r.Method.Name)
 	case spec.Horizon > 0 || spec.LookAhead() < spec.Steps:
 		return badInputf("case %s looks %d decisions ahead, and not to the end of an episode, up to which a goal counts", c.Name(), spec.LookAhead())
 	case c.def.Delay.Periods > 0:

@@ -22,14 +22,17 @@ import (
 // FrontOptions say which trade-offs of an observation are decided, and how.
 type FrontOptions struct {
 	// Weights of the objectives, one row a point, each on the simplex; nil: at most Points, 0 for the default. Three quarters
-	// are an even lattice. The others lie between neighbours that are farthest apart in their objectives.
+	// are an even lattice without weights below a hundredth. The others lie between neighbours that are farthest apart in their
+	// objectives.
 	Weights [][]float64
 	Points  int
-	// Most are bounds of the objectives, +Inf for none: the points beside the lattice lie where these are crossed. nil: there are none.
+	// Most are bounds of the objectives, +Inf for none: the lattice then has its corners, and the other points lie where these are
+	// crossed. nil: there are none.
 	Most []float64
 	// Plans keeps the actions of the roll-outs, for ExactFront to begin with.
 	Plans bool
-	// Polish is the number of iterations by which domain.ProblemAbilities.Polish improves each point's plan; 0: none.
+	// Polish is the number of iterations by which domain.ProblemAbilities.Polish improves points' plans; 0: none. −1 are those of a
+	// method that polishes. Where the map was compiled for none they are of the points that break a limit.
 	Polish int
 	// TimeLimit of a front that is solved or searched point by point, which has what is found by then; 0: none.
 	TimeLimit time.Duration
@@ -47,6 +50,8 @@ const (
 	bisections = 4
 	// crossings are those where a bound is crossed.
 	crossings = 8
+	// polishedPoints are polished at most. The plans of others that are to be polished then lie between theirs.
+	polishedPoints = 64
 )
 
 // FrontPoint is one trade-off: the map's decision under one weighting, and the roll-out that follows it.
@@ -64,10 +69,11 @@ type FrontPoint struct {
 // Front is all trade-offs of one observation. Its JSON keys are those of `gpc front`.
 type Front struct {
 	Points    []FrontPoint `json:"points"`
-	LookAhead int          `json:"look_ahead"` // decisions of a roll-out
-	Ideal     []float64    `json:"ideal"`      // least of each objective among the feasible points that no other dominates; null: no point is feasible
-	Nadir     []float64    `json:"nadir"`      // largest of each among them
-	Knee      int          `json:"knee"`       // point of the least sum of objectives, each from 0 at Ideal to 1 at Nadir; −1: no point is feasible
+	LookAhead int          `json:"look_ahead"`         // decisions of a roll-out
+	Ideal     []float64    `json:"ideal"`              // least of each objective among the feasible points that no other dominates; null: no point is feasible
+	Nadir     []float64    `json:"nadir"`              // largest of each among them
+	Knee      int          `json:"knee"`               // point of the least sum of objectives, each from 0 at Ideal to 1 at Nadir; −1: no point is feasible
+	Polished  int          `json:"polished,omitempty"` // points whose plans a polish has improved; absent: none
 
 	Incomplete bool `json:"incomplete,omitempty"` // true: the time limit came before the last point; absent elsewhere
 }
@@ -79,6 +85,8 @@ type Fronts struct {
 	workers []*rollouts // one a thread, which share nothing
 	rows    int         // of a worker at a time
 	points  int         // of a front that states none
+	// polishes: the map was compiled for a method that polishes.
+	polishes bool
 }
 
 const (
@@ -97,7 +105,8 @@ func NewFronts(b backend.Backend, m *model.Model, p domain.Problem, opt Options)
 
 // newFronts are the fronts of a map that is loaded.
 func newFronts(l *loaded) (*Fronts, error) {
-	f, threads := &Fronts{problem: l.problem, rows: batchRows, points: DefaultPoints}, 1
+	compiled, _ := OptionsFor(l.model.Provenance.Method)
+	f, threads := &Fronts{problem: l.problem, rows: batchRows, points: DefaultPoints, polishes: compiled.Search.Polish > 0}, 1
 	serial, ok := l.backend.(backend.Serial)
 	if ok {
 		threads, f.rows = l.backend.Describe().Threads, serialRows
@@ -185,14 +194,16 @@ func (f *Fronts) Front(ctx context.Context, obs Observation, opt FrontOptions) (
 	weights, rounds := opt.Weights, 0
 	var pairs [][2]int
 	if len(weights) == 0 {
-		weights, rounds = dataset.Lattice(m, max(m, opt.Points-opt.Points/4)), bisections
+		n := max(m, opt.Points-opt.Points/4)
+		weights, rounds = dataset.Lattice(m, n), crossings
 		pairs = dataset.Neighbours(weights)
-		if opt.Most != nil {
-			rounds = crossings
+		if opt.Most == nil {
+			weights, rounds = dataset.Proper(m, n), bisections
 		}
 	}
 	run, end := opt.limit(ctx)
 	defer end()
+	opt.Plans = opt.Plans || opt.Polish > 0 || opt.Polish < 0 && f.polishes
 	err = f.decide(run, front, obs, weights, opt)
 	if rounds > 0 { // later points count as not dominated until the end
 		front.compare(m)
@@ -207,7 +218,7 @@ func (f *Fronts) Front(ctx context.Context, obs Observation, opt FrontOptions) (
 	if front.Incomplete = err != nil; err != nil && (run.Err() == nil || ctx.Err() != nil) {
 		return nil, err
 	}
-	if opt.Polish > 0 {
+	if opt.Polish != 0 && !front.Incomplete {
 		if err := f.polish(ctx, front, obs, opt); err != nil {
 			return nil, err
 		}
@@ -216,41 +227,101 @@ func (f *Fronts) Front(ctx context.Context, obs Observation, opt FrontOptions) (
 	return front, nil
 }
 
-// polish improves the plan of each point by the problem's own method, and then what is cheapest under its weights of all points' plans.
-// Where the roll-out of a plan's projected actions keeps the limits and costs less than the point, it is the point's.
+// polish improves the plans of points by the problem's own method, and then what is cheapest under their weights of others' plans.
+// Of more than polishedPoints the others try what lies between the two cheapest of these. Where the roll-out of a plan's projected
+// actions keeps the limits and costs less than the point, it is the point's.
 func (f *Fronts) polish(ctx context.Context, front *Front, obs Observation, opt FrontOptions) error {
 	improve := domain.AbilitiesOfProblem(f.problem).Polish
-	if improve == nil || len(front.Points) > 0 && front.Points[0].plan == nil {
+	able := f.search == nil && improve != nil && f.problem.Spec().Plan == 1
+	if !able && opt.Polish > 0 {
 		return fmt.Errorf("front: case %s has no polish of the plans of its front", f.problem.Spec().Name)
 	}
-	for round := range 2 {
-		points := slices.Clone(front.Points)
-		parallel.Each(max(1, opt.Threads), len(points), func(_, i int) {
-			p, best := &front.Points[i], &points[i]
-			if ctx.Err() != nil {
+	var numbers []int // of the points that are to be better
+	var weights [][]float64
+	for i, p := range front.Points {
+		if weights = append(weights, p.W); able && (opt.Polish > 0 || f.polishes || !p.Feasible) {
+			numbers = append(numbers, i)
+		}
+	}
+	if len(numbers) == 0 {
+		return nil
+	}
+	if !opt.Plans {
+		front.Points, opt.Plans = nil, true
+		if err := f.decide(ctx, front, obs, weights, opt); err != nil {
+			return err
+		}
+	}
+	slices.SortStableFunc(numbers, func(a, b int) int { return slices.Compare(front.Points[a].W, front.Points[b].W) })
+	n := min(polishedPoints, len(numbers))
+	for k := range n { // the first are spread over the weights
+		spread := k * (len(numbers) - 1) / max(1, n-1)
+		numbers[k], numbers[spread] = numbers[spread], numbers[k]
+	}
+	if opt.Polish < 0 {
+		opt.Polish = polishIterations
+	}
+	improved := make([]bool, len(front.Points))
+	for round := range 3 {
+		points, batch := slices.Clone(front.Points), numbers[:n]
+		sources := points
+		if round == 2 {
+			batch, sources = numbers[n:], nil
+			for _, i := range numbers[:n] {
+				sources = append(sources, points[i])
+			}
+		}
+		parallel.Each(max(1, opt.Threads), len(batch), func(_, k int) {
+			i := batch[k]
+			p, best, second := &front.Points[i], &points[i], (*FrontPoint)(nil)
+			if round > 0 {
+				best, second = cheapest(sources, p.W)
+			}
+			if round == 1 && best == &points[i] {
+				best = second // its own was polished
+			}
+			if ctx.Err() != nil || best == nil || round == 2 && second == nil {
 				return
 			}
-			for k := range points {
-				if q := &points[k]; round > 0 && q.Feasible && (!best.Feasible || tensor.DotInOrder(p.W, q.J) < tensor.DotInOrder(p.W, best.J)) {
-					best = q
+			try := func(plan []float64) {
+				q := simulated(f.problem, obs, p.W, slices.Clone(plan), true)
+				if q.Feasible && (!p.Feasible || tensor.DotInOrder(p.W, q.J) < tensor.DotInOrder(p.W, p.J)) {
+					*p, improved[i] = q, true
 				}
-			}
-			if round > 0 && best == &points[i] {
-				return
 			}
 			plan := slices.Clone(best.plan)
-			for polished := range 2 { // as it is, and polished
-				if polished > 0 && !improve(obs.S, obs.C, domain.Preference{W: p.W}, plan, opt.Polish) {
-					break
-				}
-				candidate := simulated(f.problem, obs, p.W, slices.Clone(plan), true)
-				if candidate.Feasible && (!p.Feasible || tensor.DotInOrder(p.W, candidate.J) < tensor.DotInOrder(p.W, p.J)) {
-					*p = candidate
-				}
+			if round == 2 {
+				share := floats.Distance(p.W, best.W, 1)
+				share /= share + floats.Distance(p.W, second.W, 1)
+				floats.Scale(1-share, plan)
+				floats.AddScaled(plan, share, second.plan)
+			}
+			if try(plan); round < 2 && improve(obs.S, obs.C, domain.Preference{W: p.W}, plan, opt.Polish) {
+				try(plan)
 			}
 		})
 	}
+	for _, better := range improved {
+		if better {
+			front.Polished++
+		}
+	}
 	return ctx.Err()
+}
+
+// cheapest are the two feasible points that cost least under weights; nil: there are fewer.
+func cheapest(points []FrontPoint, w []float64) (best, second *FrontPoint) {
+	cost := func(p *FrontPoint) float64 { return tensor.DotInOrder(w, p.J) }
+	for i := range points {
+		switch p := &points[i]; {
+		case !p.Feasible:
+		case best == nil || cost(p) < cost(best):
+			best, second = p, best
+		case second == nil || cost(p) < cost(second):
+			second = p
+		}
+	}
+	return best, second
 }
 
 // decisions are those of a roll-out from a context.
@@ -305,7 +376,7 @@ func (r *rollouts) decide(ctx context.Context, points []FrontPoint, obs Observat
 	if err := r.follow(n, 0); err != nil {
 		return err
 	}
-	if (opt.Plans || opt.Polish > 0) && r.spec.Plan == 1 {
+	if opt.Plans && r.spec.Plan == 1 {
 		r.executed = make([]float64, n*decisions*nu)
 	}
 	b := domain.PlanBatch{

@@ -54,6 +54,9 @@ func TestAFrontKnowsWhatIsDominated(t *testing.T) {
 	}
 	kept := 0
 	for i, p := range f.Points {
+		if !(slices.Min(p.W) >= 0.01) {
+			t.Errorf("point %d lets an objective go: weights %v", i, p.W)
+		}
 		dominated := slices.ContainsFunc(f.Points, func(o batchnav.FrontPoint) bool {
 			return o.Feasible && o.J[0] <= p.J[0] && o.J[1] <= p.J[1] && (o.J[0] < p.J[0] || o.J[1] < p.J[1])
 		})

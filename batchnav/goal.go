@@ -5,6 +5,9 @@ import (
 	"math"
 	"slices"
 
+	"gonum.org/v1/gonum/floats"
+
+	"github.com/gpc-engine/gpc/dataset"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/tensor"
 )
@@ -14,6 +17,11 @@ const (
 	goalPoints = 64
 	// closeToLeast is how far an objective that counts first may be above its least, as a share of the front.
 	closeToLeast = 0.01
+	// Where a polish finds the least of an objective another counts otherWeight as much, so that it is not let go, and one with a bound
+	// counts boundedWeight as much. What exceeds a bound counts excessive times as much.
+	otherWeight, boundedWeight, excessive = 1e-3, 1e-4, 1e3
+	// leastIterations polish the plan of an objective's least.
+	leastIterations = 50
 )
 
 // pursuit is a loop on its way to a goal.
@@ -21,6 +29,7 @@ type pursuit struct {
 	goal    *domain.Goals // nil: it has none
 	begins  bool          // the bounds of what comes first are still to be found
 	most    []float64     // what each objective may still sum to; +Inf: it has no bound
+	reach   []float64     // of each objective along the first front
 	weights []float64     // of the last decision
 }
 
@@ -30,7 +39,9 @@ func (a *Batch) weigh(obs []Observation) ([]Observation, error) {
 	for i := range obs {
 		l := a.loopAt(i)
 		if obs[i].Preference.Goal == nil {
-			l.pursuit.goal = nil
+			if l.pursuit.goal = nil; l.memory != nil {
+				l.memory.target = domain.Preference{}
+			}
 			continue
 		}
 		if err := a.reach(l, &obs[i]); err != nil {
@@ -85,25 +96,55 @@ func (a *Batch) reach(l *loop, obs *Observation) error {
 		}
 	}
 	start, opt := Observation{S: obs.S, C: obs.C}, FrontOptions{Points: goalPoints, Threads: a.backend.Describe().Threads}
+	polishes := a.search != nil && a.search.polish != nil
 	first := goal.First
 	if len(goal.Bounds)+len(first) == m && len(first) > 0 { // the last of all need not be bounded
 		first = first[:len(first)-1]
 	}
-	if p.begins && len(first) > 0 { // what comes first is bounded by about its least, once
+	if p.begins && (polishes || len(first) > 0) { // what comes first is bounded by about its least, once
+		opt.Plans = polishes
 		front, err := a.fronts.Front(context.Background(), start, opt)
 		if err != nil {
 			return err
 		}
-		for _, j := range first {
-			if k := front.least(p.most, j); k >= 0 {
-				p.most[j] = front.Points[k].J[j] + closeToLeast*(front.Nadir[j]-front.Ideal[j])
+		ends := front
+		if polishes {
+			opt.Weights, opt.Polish = dataset.Proper(m, m), leastIterations
+			if ends, err = a.fronts.Front(context.Background(), start, opt); err != nil {
+				return err
+			}
+			front.Points = append(front.Points, ends.Points...)
+			if front.compare(m); ends.Knee < 0 {
+				ends = front
 			}
 		}
+		p.reach = p.reach[:0]
+		for j := range ends.Ideal {
+			p.reach = append(p.reach, max(ends.Nadir[j]-ends.Ideal[j], 1e-9*(1+math.Abs(ends.Ideal[j]))))
+		}
+		for _, j := range first {
+			k := front.least(p.most, j)
+			if k < 0 {
+				continue
+			}
+			point := front.Points[k]
+			if polishes {
+				point = a.polishedFor(p.target(j), start, front)
+			}
+			p.most[j] = point.J[j] + closeToLeast*p.reach[j]
+		}
+		if polishes && len(p.reach) > 0 { // the plan before the first decision, one step on
+			point := a.polishedFor(p.target(), start, front)
+			l.memory.plan = append(append(l.memory.plan[:0], point.U...), point.plan...)
+		}
 	}
-	p.begins, opt.Most = false, p.most
-	front, err := a.fronts.Front(context.Background(), start, opt)
+	p.begins = false
+	front, err := a.fronts.Front(context.Background(), start, FrontOptions{Points: goalPoints, Threads: opt.Threads, Most: p.most})
 	if err != nil {
 		return err
+	}
+	if polishes && len(p.reach) > 0 {
+		l.memory.target = p.target()
 	}
 	k := front.Best(p.most)
 	if k < 0 {
@@ -113,4 +154,65 @@ func (a *Batch) reach(l *loop, obs *Observation) error {
 		copy(p.weights, front.Points[k].W)
 	}
 	return nil
+}
+
+// target is what a polish is to minimise within the bounds: an objective, as a share of the front, or where none is named all without a bound.
+func (p *pursuit) target(objectives ...int) domain.Preference {
+	t, sum := domain.Preference{Goal: &domain.Goals{}}, 0.0
+	bounded := func(m float64) bool { return !math.IsInf(m, 1) }
+	all := len(objectives) == 0 && !slices.ContainsFunc(p.most, func(m float64) bool { return !bounded(m) })
+	for j, reach := range p.reach {
+		w := 1 / reach
+		switch {
+		case bounded(p.most[j]):
+			t.Goal.Bounds = append(t.Goal.Bounds, domain.Bound{Objective: j, Most: p.most[j], Unit: 0.1 * reach})
+			if !all {
+				w *= boundedWeight
+			}
+		case len(objectives) > 0 && !slices.Contains(objectives, j):
+			w *= otherWeight
+		}
+		t.W, sum = append(t.W, w), sum+w
+	}
+	floats.Scale(1/sum, t.W)
+	return t
+}
+
+// goalCost is what a polish minimises, with what exceeds the bounds a number of times.
+func goalCost(target domain.Preference, J []float64, factor float64) float64 {
+	cost := tensor.DotInOrder(target.W, J)
+	for _, b := range target.Goal.Bounds {
+		cost += factor / boundedWeight * target.W[b.Objective] * max(0, J[b.Objective]-b.Most)
+	}
+	return cost
+}
+
+// polishedFor is a further point of a front: the best of the plans for a target that are polished from what is best within the bounds, and
+// from what is about as good beyond them. Either may end at another optimum where the bounds are counted in another unit.
+func (a *Batch) polishedFor(target domain.Preference, obs Observation, f *Front) FrontPoint {
+	least := func(points []FrontPoint, factor float64) (best FrontPoint) {
+		for i := range points {
+			if p := &points[i]; p.Feasible && (best.J == nil || goalCost(target, p.J, factor) < goalCost(target, best.J, factor)) {
+				best = *p
+			}
+		}
+		return best
+	}
+	candidates := []FrontPoint{least(f.Points, excessive)}
+	for _, start := range []FrontPoint{candidates[0], least(f.Points, 1)} {
+		for _, unit := range []float64{1, 0.1} {
+			plan, scaled := slices.Clone(start.plan), slices.Clone(target.Goal.Bounds)
+			for i := range scaled {
+				scaled[i].Unit *= unit
+			}
+			a.search.polish.method(obs.S, obs.C, domain.Preference{W: target.W, Goal: &domain.Goals{Bounds: scaled}}, plan, leastIterations)
+			candidates = append(candidates, simulated(a.problem, obs, start.W, plan, true))
+			if len(scaled) == 0 {
+				break
+			}
+		}
+	}
+	best := least(candidates, excessive)
+	f.Points = append(f.Points, best)
+	return best
 }

@@ -42,6 +42,10 @@ func (p *polish) take(i int) { copy(p.best, p.executed[i*len(p.best):]) }
 func (p *polish) improve(m *memory, elite *crossentropy.Elite, s, c []float64, pref domain.Preference, plan []float32) {
 	nu := len(plan)
 	best, better := crossentropy.Elite{Cost: elite.Cost, Margin: elite.Margin}, false
+	if m.target.Goal != nil {
+		pref = m.target
+		best.Cost, best.Margin = p.scorePlan(s, c, pref, p.best)
+	}
 	if len(m.plan) > 0 {
 		for offset := 0; offset < len(p.another); offset += nu { // the last action is held
 			copy(p.another[offset:offset+nu], m.plan[min(offset+nu, len(m.plan)-nu):])
@@ -74,9 +78,15 @@ func (p *polish) adopt(s, c []float64, pref domain.Preference, best *crossentrop
 	return true
 }
 
-// scorePlan scores a plan.
+// scorePlan scores a plan, under a goal by what it is to minimise and what is beyond the bounds.
 func (p *polish) scorePlan(s, c []float64, pref domain.Preference, plan []float64) (cost, margin float64) {
 	b := domain.PlanBatch{S: s, C: c, Preference: pref, NoProjection: p.noProjection, Projected: p.projected[:p.first.Cols], Cost: p.cost[:1], Margin: p.margin[:1]}
-	p.replay(&b, plan)
+	if pref.Goal != nil {
+		p.totals = make([]float64, len(pref.W))
+		defer func() { p.totals = nil }()
+	}
+	if p.replay(&b, plan); pref.Goal != nil {
+		b.Cost[0] = goalCost(pref, p.totals, excessive)
+	}
 	return b.Cost[0], b.Margin[0]
 }

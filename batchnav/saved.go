@@ -86,7 +86,7 @@ func (l *loop) copyFrom(o *loop, s *search) {
 	l.guard.accepted.copyFrom(&o.guard.accepted)
 	l.guard.vain, l.guard.wait = o.guard.vain, o.guard.wait
 	l.prepared.copyFrom(&o.prepared)
-	l.pursuit = pursuit{o.pursuit.goal, o.pursuit.begins, slices.Clone(o.pursuit.most), slices.Clone(o.pursuit.weights)}
+	l.pursuit = pursuit{o.pursuit.goal, o.pursuit.begins, slices.Clone(o.pursuit.most), slices.Clone(o.pursuit.reach), slices.Clone(o.pursuit.weights)}
 	if o.memory == nil {
 		return
 	}

@@ -134,7 +134,7 @@ every limit, or none is within the bounds.`,
 	f.IntVar(&points, "points", batchnav.DefaultPoints, "weightings, at most")
 	f.IntVar(&opt.LookAhead, "look-ahead", 0, "decisions of the roll-outs; 0: to the end of the episode or plan")
 	f.StringSliceVar(&texts, "within", nil, "`bounds` OBJECTIVE=MOST of the objectives' sums: of the points within them the table has the one whose other objectives are least together")
-	f.IntVar(&opt.Polish, "polish", 0, "improve each point's plan by so many `iterations` of the case's own method; 0: none")
+	f.IntVar(&opt.Polish, "polish", -1, "improve points' plans by so many `iterations` of the case's own method; 0: none; -1: 10 of points that break a limit, and of all where the map was compiled for a method that polishes")
 	f.IntVar(&exact, "exact", 0, "solve so many weightings of an even lattice exactly too, and compare the fronts")
 	f.StringVar(&csvFile, "csv", "", "write a row for each point to this `file`")
 	f.IntVar(&repeat, "repeat", 1, "decide this many times and report the time of the last: the first pays for allocation and cold caches")
@@ -210,7 +210,7 @@ func renderFront(w io.Writer, spec *domain.Spec, r *Trades) {
 			dominated++
 		}
 	}
-	fmt.Fprintf(w, "%s: %d weightings, %d keep every limit, %d of these dominated; look-ahead %d decisions, %.2f ms\n\n", spec.Name, len(r.Points), feasible, dominated, r.LookAhead, r.TimeUs/1e3)
+	fmt.Fprintf(w, "%s: %d weightings, %d keep every limit, %d of these dominated, %d polished; look-ahead %d decisions, %.2f ms\n\n", spec.Name, len(r.Points), feasible, dominated, r.Polished, r.LookAhead, r.TimeUs/1e3)
 	head := []string{"point", "weights"}
 	for _, v := range slices.Concat(spec.Objectives, spec.Action) {
 		head = append(head, v.Name)

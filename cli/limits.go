@@ -61,7 +61,7 @@ var limits = map[string]limit{
 	"front episode":        {0, mostEpisodes},
 	"front look-ahead":     {0, batchnav.MaxLookAhead},
 	"front points":         {1, batchnav.MostPoints},
-	"front polish":         {0, 1000},
+	"front polish":         {-1, 1000},
 	"front repeat":         {1, 1_000_000},
 	"plant steps":          {1, closedloop.MaxEpisodeSteps},
 	"refine flow-steps":    {0, batchnav.MaxFlowSteps},

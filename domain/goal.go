@@ -23,6 +23,7 @@ type Goals struct {
 type Bound struct {
 	Objective int     `json:"objective"`
 	Most      float64 `json:"most"`
+	Unit      float64 `json:"-"` // that ProblemAbilities.Polish counts it in
 }
 
 // Equal reports whether two goals are the same.
@@ -100,7 +101,7 @@ func (s *Spec) Goals(text []byte) (*Goals, error) {
 		if !bounded || err != nil {
 			return nil, fmt.Errorf("the goal bounds %s by %.64q, want %s", words[i], words[i+1], goalForm)
 		}
-		g.Bounds = append(g.Bounds, Bound{j, most})
+		g.Bounds = append(g.Bounds, Bound{Objective: j, Most: most})
 	}
 	slices.SortFunc(g.Bounds, func(a, b Bound) int { return a.Objective - b.Objective })
 	return g, g.Validate(s.ObjectiveSize())

@@ -532,7 +532,7 @@ record-plain: build
 
 ## record-fronts: fronts of the bundled maps beside the exact solver's, the table of docs/explain/front.md, into RESULTS/fronts.json; what was compared is kept in out/fronts
 .PHONY: record-fronts
-FRONTS ?= cartpole cartpole-track cstr chain9 quadrotor quadrotor-3d hvac chain21 double-pendulum arm
+FRONTS ?= cartpole cartpole-track cstr chain9 quadrotor quadrotor-3d arm hvac --alone cartpole-track cstr quadrotor-3d arm
 record-fronts: bin/record build
 	$(RECORD) --out $(RESULTS)/fronts.json python3 lab/scripts/fronts.py $(FRONTS)
 
@@ -552,7 +552,7 @@ morl-requirements:
 	$(PYTHON) -m pip install --dry-run --ignore-installed --only-binary :all: --no-binary pycddlib --quiet --report build/morl/pins.json -r lab/peers/morl/requirements.in
 	$(PYTHON) lab/baselines/pin.py build/morl/pins.json morl-requirements > lab/peers/morl/requirements.txt
 
-## record-goals: loops with goals beside the exact fronts, the table of docs/explain/front.md, into RESULTS/goals.json (after test-python); takes no times
+## record-goals: loops with goals beside the exact fronts, the table of docs/explain/front.md, into RESULTS/goals.json (after test-python)
 .PHONY: record-goals
 GOALS ?= cartpole cstr chain9 quadrotor hvac
 record-goals: bin/record

@@ -37,6 +37,16 @@ func TestPolishGoesOnFromAPlan(t *testing.T) {
 	if math.Abs(least-best.Cost) > 1e-6*best.Cost || !(towards < before) || !(least < towards) {
 		t.Errorf("the plan costs %g, after an iteration %g, after 50 %g, the optimum %g", before, towards, least, best.Cost)
 	}
+	// Within a bound of one objective the least of the other is that of the weighting whose optimum ends at the bound.
+	bounded, bound := slices.Clone(given), best.Total()[0]
+	target := domain.Preference{W: []float64{1e-4, 1 - 1e-4}, Goal: &domain.Goals{Bounds: []domain.Bound{{Objective: 0, Most: bound, Unit: bound}}}}
+	solver.Polish(s, c, target, bounded, 50)
+	for j, tolerance := range []float64{1e-5, 1e-3} {
+		only := domain.Preference{W: []float64{1 - float64(j), float64(j)}}
+		if _, sum, _ := planscore.Plan(problem, s, c, only, bounded, testdomain.PoleSteps, true); !(sum <= best.Total()[j]*(1+tolerance)) {
+			t.Errorf("objective %d sums to %g within a bound, want at most %g", j, sum, best.Total()[j])
+		}
+	}
 	elsewhere := make([]float64, 7)
 	solver.Polish([]float64{0.5, 0.2, 0, 0}, []float64{-1, 0.5}, domain.Preference{Adaptive: true}, elsewhere, 3)
 	if again, _ := polish(1); !slices.Equal(again, once) {

@@ -22,10 +22,11 @@ type Receding struct {
 	timeLimit     time.Duration // of a decision; 0: none
 	p             *ipm
 	weights       []float64
-	first         []float64 // state and context
-	startPlan     []float64 // the plan from Begin
-	ready         bool      // a previous decision can warm-start the next
-	solution      *point    // the plan
+	bounds        []domain.Bound // of the sums of objectives, of a plan from Begin
+	first         []float64      // state and context
+	startPlan     []float64      // the plan from Begin
+	ready         bool           // a previous decision can warm-start the next
+	solution      *point         // the plan
 	status        Status
 }
 
@@ -93,6 +94,11 @@ func (r *Receding) Solve(state, ctx []float64, n int, pref domain.Preference) (S
 	}
 	r.weights = append(r.weights[:0], pref.W...)
 	q.setWeights(pref.Adaptive, r.weights)
+	for _, b := range r.bounds {
+		e := make([]float64, q.no)
+		e[b.Objective] = 1 / b.Unit
+		q.totals = append(q.totals, total{b: b.Most / b.Unit, e: e})
+	}
 	q.terminal = r.terminalCosts.forContext(ctx, pref)
 	r.first = append(append(r.first[:0], state...), ctx...)
 	var result ipmResult

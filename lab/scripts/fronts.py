@@ -1,8 +1,8 @@
 """Fronts of the bundled maps beside those of the exact solver: `python3 lab/scripts/fronts.py [--states 100] CASE …` prints a JSON array.
 
 Each state is the start of a test episode. The exact front has the 50 weightings of `gpc front --exact 50`, the map the same ones. Regret is what
-the map's decision and its roll-out cost above the optimum under one weighting, as a mean over states. A second row has each point's plan polished by
---polish iterations. Times are of the first ten states, one thread, the map's of a fifth front. What was compared is kept in --cache and not computed again.
+the map's decision and its roll-out cost above the optimum under one weighting, as a mean over states. A second row of the cases of --alone has the map
+without any polish. Times are of the first ten states, one thread, the map's of a fifth front. What was compared is kept in --cache and not computed again.
 """
 
 import argparse
@@ -20,8 +20,8 @@ def front(case: str, episode: int, seed: int, *more: str) -> dict:
     return json.loads(done.stdout)  # exit code 1: no point keeps every limit
 
 
-def compare(case: str, episode: int, seed: int, polish: int) -> dict:
-    exact = front(case, episode, seed, "--points", "51", "--exact", "50", "--polish", str(polish))
+def compare(case: str, episode: int, seed: int, polish: list[str]) -> dict:
+    exact = front(case, episode, seed, "--points", "51", "--exact", "50", *polish)
     own = {round(p["w"][0], 6): p for p in exact["same"]["points"]}
     regret = {}
     for p in exact["exact"]["points"]:
@@ -36,14 +36,14 @@ def main() -> None:
     parser.add_argument("--states", type=int, default=100)
     parser.add_argument("--seed", type=int, default=2029)
     parser.add_argument("--cache", type=Path, default=Path("out/fronts"))
-    parser.add_argument("--polish", type=int, default=10)
+    parser.add_argument("--alone", nargs="*", default=[], metavar="CASE")
     parser.add_argument("--untimed", action="store_true")
     parser.add_argument("cases", nargs="+", metavar="CASE")
     o = parser.parse_args()
     o.cache.mkdir(parents=True, exist_ok=True)
     rows = []
-    for case, polish in [(case, polish) for case in o.cases for polish in dict.fromkeys((0, o.polish))]:
-        kept = o.cache / f"{case}-{o.seed}{f'-{polish}' if polish else ''}.jsonl"
+    for case, alone in [(case, alone) for case in dict.fromkeys((*o.cases, *o.alone)) for alone in (False, True)[: 1 + (case in o.alone)]]:
+        kept, polish = o.cache / f"{case}-{o.seed}{'-alone' if alone else ''}.jsonl", ["--polish", "0"] if alone else []
         states = [json.loads(line) for line in kept.open()] if kept.exists() else []
         with kept.open("a") as file:
             for e in range(len(states), o.states):
@@ -54,11 +54,11 @@ def main() -> None:
         ratios = sorted(s["ratio"] for s in states if s["ratio"] is not None)
         mean = lambda w: statistics.fmean(s["regret"][w] for s in states if w in s["regret"])
         row = {
-            "name": f"BenchmarkFront/{case}" + (f", {polish} polished" if polish else ""), "states": len(states), "compared": len(ratios), "unsolved": sum(50 - s["solved"] for s in states),
+            "name": f"BenchmarkFront/{case}{', the map alone' if alone else ''}", "states": len(states), "compared": len(ratios), "unsolved": sum(50 - s["solved"] for s in states),
             "unsafe": sum(s["unsafe"] for s in states), "ratio": statistics.fmean(ratios), "ratio_p5": ratios[len(ratios) // 20], "ratio_worst": ratios[0],
         } | {f"regret_{w}": mean(w) for w in ("0.01", "0.25", "0.75", "0.99") if any(w in s["regret"] for s in states)}
         if not o.untimed:
-            many = [front(case, e, o.seed, "--repeat", "5", "--polish", str(polish))["time_us"] / 1e3 for e in range(10)]
+            many = [front(case, e, o.seed, "--repeat", "5", *polish)["time_us"] / 1e3 for e in range(10)]
             exact = [front(case, e, o.seed, "--points", "51", "--exact", "50")["exact_time_us"] / 1e3 for e in range(10)]
             row |= {"map_ms": statistics.median(many), "map_most_ms": max(many), "exact_ms": statistics.median(exact), "exact_most_ms": max(exact)}
         rows.append(row)

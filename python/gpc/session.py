@@ -423,11 +423,11 @@ class Session(Object):
     ) -> Front:
         """The decisions of a moment under all weightings of the objectives, each with the roll-out that follows it.
 
-        weights [n, M] are those asked for, None for a lattice of at most so many points, denser where it bends. points None is the number of
-        `gpc front`. With exact they are solved without the map, on an even lattice, and fewer. With switched inputs the points are plans of the
-        session's method, the exact ones those of the reference, which takes long. The answer has the keys of `gpc front --json`
-        (docs/reference/json.md), and its points as arrays: weights w [n, M], first actions u [n, n_u], sums of the objectives j [n, M],
-        smallest margins, feasible and dominated [n].
+        weights [n, M] are those asked for, None for at most so many points: a lattice, denser where it bends. Points that break a limit are
+        polished, and all of a map that was compiled for a method that polishes. With exact they are solved without the map, fewer, of an even
+        lattice. With switched inputs the points are plans of the session's method, the exact ones those of the reference, which takes long.
+        The answer has the keys of `gpc front --json` (docs/reference/json.md), and its points as arrays: weights w [n, M], first actions
+        u [n, n_u], sums of the objectives j [n, M], smallest margins, feasible and dominated [n].
         """
         spec = self.spec
         s = array(state, np.float64, (len(spec.state),), "state", finite=False)

@@ -252,7 +252,7 @@ func gpc_front(h C.uintptr_t, opt *C.char, state *C.double, states C.int64_t, ct
 		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		request := batchnav.FrontOptions{Weights: o.Weights, Points: o.Points, LookAhead: o.LookAhead, Remaining: o.Remaining, Threads: cmp.Or(s.choice.Threads, runtime.GOMAXPROCS(0))}
+		request := batchnav.FrontOptions{Weights: o.Weights, Points: o.Points, LookAhead: o.LookAhead, Remaining: o.Remaining, Polish: -1, Threads: cmp.Or(s.choice.Threads, runtime.GOMAXPROCS(0))}
 		var f *batchnav.Front
 		var err error
 		if o.Exact {
