@@ -61,8 +61,8 @@ func (m *meter) limit(remaining time.Duration) {
 
 // limitText is what is left of all parts together, as a line ends.
 func (m *meter) limitText() string {
-	if left := time.Until(m.latest).Round(time.Second); left > 0 {
-		return ", in all ≤ " + left.String()
+	if rest := time.Until(m.latest).Round(time.Second); rest > 0 {
+		return ", in all ≤ " + rest.String()
 	}
 	return ""
 }

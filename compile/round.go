@@ -222,9 +222,9 @@ func (r *run) train(ctx context.Context, number int, out *Round, checkpoint stri
 	return result.Rows, result.Model.WriteFile(r.mapFile(number))
 }
 
-// trainRounds trains for the given epochs on the data of the rounds up to this one, which it reads first. stepped, if set,
+// trainRounds trains for the given epochs on the data of the rounds up to this one, which it reads first. onStep, if set,
 // is called after each step.
-func (r *run) trainRounds(ctx context.Context, number, epochs int, opt train.Options, stage string, stepped func(train.Progress)) (*train.Result, error) {
+func (r *run) trainRounds(ctx context.Context, number, epochs int, opt train.Options, stage string, onStep func(train.Progress)) (*train.Result, error) {
 	r.opt.Progress(Progress{Stage: stage})
 	var dirs []string
 	for i := range number + 1 {
@@ -247,8 +247,8 @@ func (r *run) trainRounds(ctx context.Context, number, epochs int, opt train.Opt
 	opt.Seed, opt.Command = r.seed(solved, number), r.opt.Command
 	opt.ManifoldEpochs, opt.RolloutEpochs = epochs, -1
 	return r.c.Train(ctx, e, dirs, opt, func(p train.Progress) {
-		if r.opt.Progress(Progress{Stage: stage, Done: p.Step, Total: p.Steps}); stepped != nil {
-			stepped(p)
+		if r.opt.Progress(Progress{Stage: stage, Done: p.Step, Total: p.Steps}); onStep != nil {
+			onStep(p)
 		}
 	})
 }

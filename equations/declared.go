@@ -155,7 +155,8 @@ func (k *declared) addRates(y *System) error {
 		a := y.Action[i]
 		k.limited, k.rate = append(k.limited, i), append(k.rate, rate)
 		previous := a
-		previous.Name, previous.Tolerance, previous.Limit, previous.Size = "last "+a.Name, 0, "", rate
+		previous.Name, previous.Size = "last "+a.Name, rate
+		previous.Tolerance, previous.Limit = 0, ""
 		y.last = append(y.last, previous)
 		for _, direction := range []string{"rising", "falling"} {
 			y.Margins = append(y.Margins, domain.Variable{Name: a.Name + " " + direction, Unit: a.Unit, Size: rate, Limit: "rate of " + a.Name})

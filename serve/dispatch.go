@@ -300,8 +300,8 @@ func (s *Server) decide(jobs []*job) {
 	open := jobs[:0:0]
 	for _, j := range jobs {
 		j.preference = s.preferenceOf(j)
-		if own := j.sess.preference; own != nil && j.preference.Goal == nil {
-			j.preference.Goal = own.Goal // which goes on next to weights of this request alone
+		if p := j.sess.preference; p != nil && j.preference.Goal == nil {
+			j.preference.Goal = p.Goal // which goes on next to weights of this request alone
 		}
 		if !s.settled(j.sess) {
 			s.expire(j)

@@ -581,15 +581,15 @@ func kinks(p domain.Problem, starts []Point) (findings Findings) {
 }
 
 // softKept are the soft limits that a point keeps.
-func softKept(p domain.Problem, x Point) (kept []bool) {
+func softKept(p domain.Problem, x Point) (within []bool) {
 	if soft := domain.AbilitiesOfProblem(p).Soft; soft != nil {
 		m := make([]float64, len(soft.Limits))
 		soft.Margins(x.S, x.C, x.U, m)
 		for _, v := range m {
-			kept = append(kept, v >= 0)
+			within = append(within, v >= 0)
 		}
 	}
-	return kept
+	return within
 }
 
 // steepest is the place of the largest second difference of f over a length of 2^−halvings/segments, and that difference. Entry k of

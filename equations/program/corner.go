@@ -87,8 +87,8 @@ func (f *Function) flattened() *Function {
 // choose is Select by a condition that may be a choice of conditions itself, of which one is a constant.
 func (b *Builder) choose(condition, x, y Value) Value {
 	if n := b.node(condition); n != nil && n.op == Select {
-		_, then := b.Constant(n.arg[1])
-		if _, otherwise := b.Constant(n.arg[2]); then || otherwise {
+		_, constant := b.Constant(n.arg[1])
+		if _, other := b.Constant(n.arg[2]); constant || other {
 			return b.choose(n.arg[0], b.choose(n.arg[1], x, y), b.choose(n.arg[2], x, y))
 		}
 	}

@@ -146,8 +146,8 @@ Exit code 1 says that an outage breaks a limit, cuts off load or has no power fl
 			if err := cmp.Or(err, writeSecurity(files.csv, r)); err != nil {
 				return err
 			}
-			if kept := len(r.Outages); kept < r.Count {
-				fmt.Fprintf(a.Stderr, "%d outages are counted, the %d worst of them listed: --worst 0 lists all\n", r.Count, kept)
+			if worst := len(r.Outages); worst < r.Count {
+				fmt.Fprintf(a.Stderr, "%d outages are counted, the %d worst of them listed: --worst 0 lists all\n", r.Count, worst)
 			}
 			return a.PrintChecked(r.Secure >= r.Count, r, func(w io.Writer) { printSecurity(w, r) })
 		},

@@ -190,8 +190,8 @@ func readMAT(name string, text []byte) (*matpower.Case, error) {
 			continue
 		}
 		for _, field := range slices.Sorted(maps.Keys(v.fields)) {
-			if what := matpower.Refused(field); what != "" && v.fields[field].rows*v.fields[field].columns > 0 {
-				failf(0, "%s.%s (%s) cannot be honoured", v.name, field, what)
+			if meaning := matpower.Refused(field); meaning != "" && v.fields[field].rows*v.fields[field].columns > 0 {
+				failf(0, "%s.%s (%s) cannot be honoured", v.name, field, meaning)
 			}
 		}
 		base := v.fields["baseMVA"].numbers

@@ -85,7 +85,8 @@ func (s *Solver) NewOutages(input Input, opt Options, base *Solution) (*Outages,
 	if !s.lu.factorise() {
 		s.lu.data[0] = math.NaN() // compensation fails, and each outage factors
 	}
-	o.atLimit, o.kinds, o.ps, o.qs = slices.Clone(s.atLimit), slices.Clone(s.kind), slices.Clone(s.ps), slices.Clone(s.qs)
+	o.atLimit, o.kinds = slices.Clone(s.atLimit), slices.Clone(s.kind)
+	o.ps, o.qs = slices.Clone(s.ps), slices.Clone(s.qs)
 	o.responses = &responses{}
 	o.hasBaseFactors = true
 	o.rows = s.newRows()

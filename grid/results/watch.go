@@ -33,10 +33,10 @@ type securityWatch struct {
 	base               []float64    // angles of another one
 	direction, v       []complex128 // of voltages there, and voltages that are measured
 	// extreme is the largest excess over each limit after any outage, and outage the number of that outage.
-	extreme []float64
-	outage  []int
-	floor   []float64 // excesses below it are of no interest
-	reached []int     // limits with others
+	extreme  []float64
+	outage   []int
+	floor    []float64 // excesses below it are of no interest
+	extremes []int     // limits with others
 
 	violated []violation // of use
 }
@@ -87,14 +87,14 @@ const rounded = 1 - 1e-15
 
 // measure writes the excesses over the limits that a solution reaches, pu: those of at least the floor. They are −Inf for what is
 // out or without supply, and for units without pg.
-func (w *securityWatch) measure(vm, va, pg, qg []float64, dark []int) (reached []int) {
+func (w *securityWatch) measure(vm, va, pg, qg []float64, dark []int) (extremes []int) {
 	n, f, lowest := w.n, w.p.Flows, math.Inf(-1)
 	nb, nl, ng := n.Buses(), n.Branches(), n.Gens()
 	if len(w.p.Vm) == 0 || &vm[0] != &w.p.Vm[0] || (pg == nil) != (w.p.Pg == nil) { // another solution's
 		w.p.Vm, w.p.Va = vm, va
 		w.p.Pg, w.p.Qg, w.kinds = pg, qg, nil
 	}
-	reached = w.reached[:0]
+	extremes = w.extremes[:0]
 	excess, floor := w.excesses, w.floor
 	for b, v := range vm {
 		sin, cos := powerflow.Sincos(va[b] - w.base[b])
@@ -102,7 +102,7 @@ func (w *securityWatch) measure(vm, va, pg, qg []float64, dark []int) (reached [
 		w.v[b] = complex(v*(x*cos-y*sin), v*(y*cos+x*sin))
 		if low, high := n.VMin[b]-v, v-n.VMax[b]; low >= floor[b] || high >= floor[nb+b] {
 			excess[b], excess[nb+b] = low, high
-			reached = append(reached, b, nb+b)
+			extremes = append(extremes, b, nb+b)
 		}
 	}
 	y := &n.Admittance
@@ -118,7 +118,7 @@ func (w *securityWatch) measure(vm, va, pg, qg []float64, dark []int) (reached [
 			f.Pf[k], f.Qf[k] = pf, qf
 			f.Pt[k], f.Qt[k] = pt, qt
 			excess[2*nb+k], excess[2*nb+nl+k] = math.Sqrt(sf)-rate, math.Sqrt(st)-rate
-			reached = append(reached, 2*nb+k, 2*nb+nl+k)
+			extremes = append(extremes, 2*nb+k, 2*nb+nl+k)
 		}
 	}
 	for _, k := range w.branches {
@@ -132,7 +132,7 @@ func (w *securityWatch) measure(vm, va, pg, qg []float64, dark []int) (reached [
 		for g, v := range c.values {
 			if x, i := c.sign*(c.bound[g]-v), units+k*ng+g; x >= floor[i] {
 				excess[i] = x
-				reached = append(reached, i)
+				extremes = append(extremes, i)
 			}
 		}
 	}
@@ -150,8 +150,8 @@ func (w *securityWatch) measure(vm, va, pg, qg []float64, dark []int) (reached [
 			excess[units+k*ng+g] = lowest
 		}
 	}
-	w.reached = reached
-	return reached
+	w.extremes = extremes
+	return extremes
 }
 
 // keep keeps the excess over a limit after an outage that is the largest so far; the first of equals.

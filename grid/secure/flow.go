@@ -129,8 +129,8 @@ func (f *outageFlows) solveOutage(o Outage, pg, vm, va []float64, initialise fun
 		c.Reason = "no unit is left that holds a voltage"
 		return c, nil
 	}
-	for b, outside := range y.outside {
-		if outside {
+	for b, other := range y.others {
+		if other {
 			c.vm[b], c.va[b] = vm[b], va[b]
 		}
 	}
@@ -203,7 +203,7 @@ func (f *outageFlows) solveShared(o Outage, reference int, pg, vm []float64, c *
 		}
 	}
 	y := s.part(o)
-	solver.Hold(y.outside)
+	solver.Hold(y.others)
 	sol := solver.NewSolution()
 	copy(sol.Vm, c.vm)
 	for b, a := range c.va { // the reference's angle is the file's
@@ -381,7 +381,7 @@ func (f *outageFlows) check(o Outage, pg, vm, va []float64, states []*state, ini
 		}
 		first = cmp.Or(first, c)
 	}
-	if f.sys.part(o).outside != nil { // lanes have one balance
+	if f.sys.part(o).others != nil { // lanes have one balance
 		return first, nil
 	}
 	lanes, err := f.sys.laneSolver()

@@ -29,7 +29,7 @@ func newLaneFlows(s *system) (*laneFlows, error) {
 // outages that break no limit. checkScalar solves each of the others.
 func (s *Solver) checkOutages(ctx context.Context, pd, qd, pg, vm, va []float64, states []*state, earlier earlierChecks) ([]*Check, error) {
 	checks := make([]*Check, len(s.outages))
-	if s.sys.islands[0].outside != nil { // lanes have one balance
+	if s.sys.islands[0].others != nil { // lanes have one balance
 		return checks, s.checkScalar(ctx, pd, qd, pg, vm, va, states, earlier, checks)
 	}
 	solver, err := s.sys.laneSolver()
@@ -66,7 +66,7 @@ func (y *laneFlows) check(s *Solver, flows *laneflow.Contingencies, checks []*Ch
 	}
 	flows.Solve(group)
 	for i, c := range group {
-		if c.Solved && c.Margin >= -Tolerance && s.sys.part(s.outages[lo+i]).outside == nil {
+		if c.Solved && c.Margin >= -Tolerance && s.sys.part(s.outages[lo+i]).others == nil {
 			checks[lo+i] = checked(c)
 		}
 	}

@@ -231,7 +231,7 @@ func (s *Solver) capacityShortfall(pd []float64) (reason string) {
 			if terminals[g] { // whose line may come from another part
 				p = max(p, 0)
 			}
-			if g != o.Unit && !y.excludes(n.GenBus[g]) && (!terminals[g] || y.outside != nil) {
+			if g != o.Unit && !y.excludes(n.GenBus[g]) && (!terminals[g] || y.others != nil) {
 				power += p
 			}
 		}

@@ -203,12 +203,12 @@ func newSystem(n *network.Network, opt Options) (*system, error) {
 
 // part is the buses of one balance after an outage.
 type part struct {
-	outside   []bool // by bus; nil for none
+	others    []bool // by bus; nil for none
 	reference int    // a bus with units
 }
 
-// excludes says whether a bus is outside; nothing is outside of nil.
-func (y *part) excludes(bus int) bool { return y != nil && y.outside != nil && y.outside[bus] }
+// excludes says whether a bus is of another part; none is of nil.
+func (y *part) excludes(bus int) bool { return y != nil && y.others != nil && y.others[bus] }
 
 // part is what an outage leaves to one balance.
 func (s *system) part(o Outage) *part {
@@ -225,13 +225,13 @@ func (s *system) part(o Outage) *part {
 
 // addParts finds the parts that outages leave. Each needs a unit that shares what is missing.
 func (s *system) addParts(n *network.Network) error {
-	newPart := func(reference int, outside func(bus int) bool) *part {
+	newPart := func(reference int, foreign func(bus int) bool) *part {
 		y := &part{make([]bool, n.Buses()), reference}
-		for b := range y.outside {
-			y.outside[b] = outside(b)
+		for b := range y.others {
+			y.others[b] = foreign(b)
 		}
-		if !slices.Contains(y.outside, true) {
-			y.outside = nil
+		if !slices.Contains(y.others, true) {
+			y.others = nil
 		}
 		return y
 	}

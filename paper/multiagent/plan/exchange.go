@@ -114,11 +114,11 @@ func (p *Planner) separate(i int, place [2]float32, k int) bool {
 		return math.Hypot(float64(place[0])-x, float64(place[1])-y) >= radius+h.Radius[i]+h.Params.DSafe+p.options.Hard
 	}
 	for _, o := range p.look.Robots {
-		at := [2]float32{float32(h.State[o.Robot][0]), float32(h.State[o.Robot][1])}
+		place := [2]float32{float32(h.State[o.Robot][0]), float32(h.State[o.Robot][1])}
 		if k >= 0 {
-			at = o.Path[k]
+			place = o.Path[k]
 		}
-		if !separate(float64(at[0]), float64(at[1]), h.Radius[o.Robot]) {
+		if !separate(float64(place[0]), float64(place[1]), h.Radius[o.Robot]) {
 			return false
 		}
 	}

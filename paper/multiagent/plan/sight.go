@@ -45,8 +45,8 @@ func (p *Planner) sense() {
 			length := sensing.Range
 			for _, o := range h.Obstacles {
 				dx, dy := o.C[0]-s[0], o.C[1]-s[1]
-				if along, across := dx*cos+dy*sin, dx*sin-dy*cos; along > 0 && across*across < o.R*o.R {
-					length = min(length, max(along-math.Sqrt(o.R*o.R-across*across), 0))
+				if ahead, aside := dx*cos+dy*sin, dx*sin-dy*cos; ahead > 0 && aside*aside < o.R*o.R {
+					length = min(length, max(ahead-math.Sqrt(o.R*o.R-aside*aside), 0))
 				}
 			}
 			for d := 0.0; d < length; d += world.Cell {

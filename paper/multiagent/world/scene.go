@@ -138,7 +138,8 @@ func (s *Scene) Prediction(p *Params) *Prediction {
 	h.hold(len(s.Robots))
 	for i, r := range s.Robots {
 		h.State[i] = p.start(&r)
-		h.Radius[i], h.Goal[i], h.Previous[i], h.Absent[i] = r.R, r.Goal, r.Last, r.Enters > 0
+		h.Radius[i], h.Goal[i] = r.R, r.Goal
+		h.Previous[i], h.Absent[i] = r.Last, r.Enters > 0
 		if h.Absent[i] {
 			h.Radius[i] = 0
 		}
