@@ -87,7 +87,8 @@ func TestABudgetOfCPUTime(t *testing.T) {
 	before := machine.CPUTime()
 	got := require.Get(Run(context.Background(), sled(t), opt))(t)
 	computed := (machine.CPUTime() - before).Seconds() / float64(opt.Threads)
-	if got.Clock != "cpu" || got.Seed != opt.Seed || !(got.Seconds > 0) || !(got.Seconds <= computed) {
+	const late = 0.02 // s by which a system may count what threads on other cores have computed later
+	if got.Clock != "cpu" || got.Seed != opt.Seed || !(got.Seconds > 0) || !(got.Seconds <= computed+late) {
 		t.Errorf("clock %q, seed %d, %v s of %v s that were computed", got.Clock, got.Seed, got.Seconds, computed)
 	}
 	opt.BudgetCPU = false
