@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"runtime"
 	"slices"
 	"strconv"
 	"sync"
@@ -128,7 +129,7 @@ func AfterScenarios(ctx context.Context, n *network.Network, pr FlowProblem, opt
 	} else if base.Converged() {
 		pr.Vm, pr.Va = base.Vm, base.Va
 	}
-	y := &sampling{n: n, pr: pr, opt: opt, threads: make([]samplingThread, max(1, opt.Threads))}
+	y := &sampling{n: n, pr: pr, opt: opt, threads: make([]samplingThread, cmp.Or(opt.Threads, runtime.GOMAXPROCS(0)))}
 	y.opt.Threads, y.opt.Progress, y.opt.Record = 1, nil, nil
 	y.out = &Scenarios{Conditions: opt.conditions(n, &pr), Count: len(opt.List) + len(opt.Groups), Outages: []OutageRisk{}, Elements: []ElementRisk{}}
 	y.outages, y.elements = make([]OutageRisk, y.out.Count), make([]ElementRisk, (&securityWatch{n: n}).count())

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"math"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -88,8 +89,8 @@ type SecurityOptions struct {
 	List          []secure.Outage
 	Groups        []string
 	Participation []float64
-	Worst         int // outages that are kept and ranked, while all are counted; 0 is all
-	Threads       int
+	Worst         int     // outages that are kept and ranked, while all are counted; 0 is all
+	Threads       int     // 0 is GOMAXPROCS
 	Record        *Record // nil: nothing is kept
 	// Progress, if not nil, is called after outages with the number finished, by one goroutine at a time.
 	Progress func(done, total int)
@@ -244,7 +245,7 @@ type worker struct {
 
 // start makes the workers.
 func (y *securityRun) start() error {
-	y.workers = make([]*worker, min(max(1, y.opt.Threads), max(1, len(y.list)+len(y.groups))))
+	y.workers = make([]*worker, min(cmp.Or(y.opt.Threads, runtime.GOMAXPROCS(0)), max(1, len(y.list)+len(y.groups))))
 	for i := range y.workers {
 		scalar, err := y.s.Clone().NewOutages(y.input, y.flow, y.base)
 		if err != nil {
