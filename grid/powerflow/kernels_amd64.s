@@ -344,6 +344,26 @@ addDotEnd:
 	VZEROUPPER
 	RET
 
+// SUBTRACT subtracts a block at DX times two halves from those at BX; second and third are the offsets of its entries (0, 1) and
+// (1, 0), which are the other way round for its transpose.
+#define SUBTRACT(blocks, second, third, y0, y1, to) \
+	VBROADCASTSD (blocks)(DX*8), Y4       \
+	VBROADCASTSD second(blocks)(DX*8), Y5 \
+	VBROADCASTSD third(blocks)(DX*8), Y6  \
+	VBROADCASTSD 24(blocks)(DX*8), Y7     \
+	VMULPD       y0, Y4, Y4               \
+	VMULPD       y1, Y5, Y5               \
+	VMULPD       y0, Y6, Y6               \
+	VMULPD       y1, Y7, Y7               \
+	VADDPD       Y5, Y4, Y4               \
+	VADDPD       Y7, Y6, Y6               \
+	VMOVUPD      (to)(BX*1), Y5           \
+	VMOVUPD      32(to)(BX*1), Y7         \
+	VSUBPD       Y4, Y5, Y5               \
+	VSUBPD       Y6, Y7, Y7               \
+	VMOVUPD      Y5, (to)(BX*1)           \
+	VMOVUPD      Y7, 32(to)(BX*1)
+
 // func halvesAVX2(lowerHalves, upperHalves []half, path, start, row []int32, upper, lower, inverse []float64)
 TEXT ·halvesAVX2(SB), NOSPLIT, $0-192
 	MOVQ lowerHalves_base+0(FP), R12
@@ -391,38 +411,8 @@ halvesEntry:
 	JGE          halves
 	MOVLQSX      (R8)(DX*1), BX
 	SHLQ         $6, BX
-	VBROADCASTSD (R10)(DX*8), Y4
-	VBROADCASTSD 8(R10)(DX*8), Y5
-	VBROADCASTSD 16(R10)(DX*8), Y6
-	VBROADCASTSD 24(R10)(DX*8), Y7
-	VMULPD       Y0, Y4, Y4
-	VMULPD       Y1, Y5, Y5
-	VMULPD       Y0, Y6, Y6
-	VMULPD       Y1, Y7, Y7
-	VADDPD       Y5, Y4, Y4
-	VADDPD       Y7, Y6, Y6
-	VMOVUPD      (R12)(BX*1), Y5
-	VMOVUPD      32(R12)(BX*1), Y7
-	VSUBPD       Y4, Y5, Y5
-	VSUBPD       Y6, Y7, Y7
-	VMOVUPD      Y5, (R12)(BX*1)
-	VMOVUPD      Y7, 32(R12)(BX*1)
-	VBROADCASTSD (R9)(DX*8), Y4
-	VBROADCASTSD 8(R9)(DX*8), Y5
-	VBROADCASTSD 16(R9)(DX*8), Y6
-	VBROADCASTSD 24(R9)(DX*8), Y7
-	VMULPD       Y2, Y4, Y4
-	VMULPD       Y2, Y5, Y5
-	VMULPD       Y3, Y6, Y6
-	VMULPD       Y3, Y7, Y7
-	VADDPD       Y6, Y4, Y4
-	VADDPD       Y7, Y5, Y5
-	VMOVUPD      (R13)(BX*1), Y6
-	VMOVUPD      32(R13)(BX*1), Y7
-	VSUBPD       Y4, Y6, Y6
-	VSUBPD       Y5, Y7, Y7
-	VMOVUPD      Y6, (R13)(BX*1)
-	VMOVUPD      Y7, 32(R13)(BX*1)
+	SUBTRACT(R10, 8, 16, Y0, Y1, R12)
+	SUBTRACT(R9, 16, 8, Y2, Y3, R13)
 	ADDQ         $4, DX
 	JMP          halvesEntry
 
