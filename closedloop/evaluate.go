@@ -258,8 +258,7 @@ func endOf(ep domain.Episode, sum *score, completed bool) End {
 		end.Safe = end.Safe && goal
 	}
 	if abilities.Arrived != nil {
-		now := abilities.Arrived()
-		end.AtEnd = &now
+		end.AtEnd = new(abilities.Arrived())
 	}
 	if abilities.Cause != nil && !end.Safe && completed {
 		end.Cause = abilities.Cause()

@@ -236,8 +236,7 @@ func (a *tally) result(h *Header) *Result {
 		r.Guard = &guard
 	}
 	if len(a.prepare) > 0 {
-		preparation := quantiles(slices.Clone(a.prepare))
-		r.Prepare = &preparation
+		r.Prepare = new(quantiles(slices.Clone(a.prepare)))
 	}
 	if a.starts > 0 {
 		r.Starts = &StartStatistics{a.starts, ratio(a.converged, a.starts), ratio(a.best, a.converged), DescribeRegret(slices.Clone(a.gaps))}
@@ -257,8 +256,7 @@ func (a *tally) result(h *Header) *Result {
 	r.AboveOracle = r.Above()
 	if slices.ContainsFunc(a.spec.Margins, collides) {
 		r.CollisionFree = ratio(a.collisionFree, a.episodes)
-		interval := ClopperPearson(a.collisionFree, a.episodes)
-		r.CI95.CollisionFree = &interval
+		r.CI95.CollisionFree = new(ClopperPearson(a.collisionFree, a.episodes))
 	}
 	return r
 }

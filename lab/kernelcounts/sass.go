@@ -80,8 +80,7 @@ func disassemble(tool string, cubin []byte) ([]kernelCode, error) {
 		return nil, err
 	}
 	out, err := exec.Command(tool, "-c", file.Name()).Output()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		return nil, fmt.Errorf("%s: %w\n%s", tool, err, exit.Stderr)
 	} else if err != nil {
 		return nil, err
