@@ -332,7 +332,7 @@ func (m *Margin) step(t int, f *Filter) {
 	if m.set != nil {
 		m.set.move(st.d[m.nu:], m.lin.width, m.closed)
 		m.set.add(f.widths)
-		m.set.addPrior()
+		m.set.addEstimate(1)
 	}
 	m.grow(m.p, from, f)
 	copy(m.prior, m.p)
@@ -346,7 +346,7 @@ func (m *Margin) step(t int, f *Filter) {
 		m.d[i] += v - m.e[i]
 	}
 	if m.set != nil {
-		m.set.subtractPosterior()
+		m.set.addEstimate(-1)
 	}
 }
 
