@@ -21,8 +21,7 @@ type InputError struct{ Err error }
 // Error says of a path that is not there that it does not exist, in place of the system call that missed it.
 func (e InputError) Error() string {
 	text := e.Err.Error()
-	var missing *fs.PathError
-	if errors.As(e.Err, &missing) && errors.Is(missing, fs.ErrNotExist) {
+	if missing, ok := errors.AsType[*fs.PathError](e.Err); ok && errors.Is(missing, fs.ErrNotExist) {
 		text = strings.Replace(text, missing.Error(), missing.Path+" does not exist", 1)
 		return strings.TrimPrefix(text, missing.Path+": ")
 	}
@@ -46,8 +45,7 @@ func badOptionf(format string, args ...any) error { return InputError{option.Err
 
 // refused marks as the caller's what a package below refused to do.
 func refused(err error) error {
-	var r *durable.Refusal
-	if errors.As(err, &r) {
+	if errors.As(err, new(*durable.Refusal)) {
 		return BadInput(err)
 	}
 	return err
@@ -56,10 +54,7 @@ func refused(err error) error {
 // asBadInput makes an error of what the caller asked for one of input: a regime that is none, a preference
 // that the method was not made for, an output that would lose or mix something.
 func asBadInput(err error) error {
-	var regime domain.RegimeError
-	var preference domain.PreferenceError
-	var scene *closedloop.SceneError
-	if errors.As(err, &regime) || errors.As(err, &preference) || errors.As(err, &scene) {
+	if errors.As(err, new(domain.RegimeError)) || errors.As(err, new(domain.PreferenceError)) || errors.As(err, new(*closedloop.SceneError)) {
 		return BadInput(err)
 	}
 	return refused(err)

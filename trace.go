@@ -133,8 +133,7 @@ type replayed struct {
 // replay makes the method of a trace's header. Also with an error its close is to be called.
 func (c *Case) replay(h *closedloop.Header, source *Again) (replayed, error) {
 	idle := replayed{close: func() {}}
-	clone := *c
-	c = &clone
+	c = new(*c)
 	if c.def.Guard.Off = true; h.Guard != nil {
 		if err := h.Guard.Validate(); err != nil {
 			return idle, err

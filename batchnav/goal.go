@@ -65,9 +65,7 @@ func (a *Batch) spend(l *loop) {
 	}
 	J := make([]float64, a.spec.ObjectiveSize())
 	a.problem.Objectives(l.lastS, l.lastU, l.lastC, J)
-	for j, v := range J {
-		l.pursuit.most[j] -= v
-	}
+	tensor.Axpy(-1, J, l.pursuit.most)
 }
 
 // reach finds the weights of the front's point that reaches a goal best from here on. Of an observation that is not

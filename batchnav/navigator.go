@@ -334,11 +334,7 @@ func (a *Batch) innovate(l *loop, s []float64) {
 
 // plausible reports whether an innovation may be noise: it is at most as large as the limit can be.
 func (a *Batch) plausible(innovation []float64) bool {
-	sum := 0.0
-	for _, v := range innovation {
-		sum += v * v
-	}
-	return sum <= (1+a.times)*a.bound
+	return tensor.DotInOrder(innovation, innovation) <= (1+a.times)*a.bound
 }
 
 // estimate sets the state that the loop works on: the measured one, or under

@@ -1,5 +1,7 @@
 package batchnav
 
+import "github.com/gpc-engine/gpc/tensor"
+
 // NoiseEstimator is the online estimate σ̂²_t of the measurement noise, in the
 // units of ‖x̂ − D_s(z)‖²: the noise variance summed over the normalised state.
 //
@@ -48,11 +50,7 @@ func (n *NoiseEstimator) Observe(e []float64) {
 	}
 	n.previous = n.previous[:len(e)]
 	if n.initialized {
-		dot := 0.0
-		for i, v := range e {
-			dot += v * n.previous[i]
-		}
-		n.mean += noiseGain * (dot - n.mean)
+		n.mean += noiseGain * (tensor.DotInOrder(e, n.previous) - n.mean)
 		n.weight += noiseGain * (1 - n.weight)
 	}
 	copy(n.previous, e)

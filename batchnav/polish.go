@@ -35,9 +35,6 @@ func (p *polish) makeRoom(steps int) {
 	p.best, p.another = slices.Grow(p.best[:0], size)[:size], slices.Grow(p.another[:0], size)[:size]
 }
 
-// take keeps what roll-out i executed as the best.
-func (p *polish) take(i int) { copy(p.best, p.executed[i*len(p.best):]) }
-
 // improve polishes the best roll-out of a loop's decision, which plan begins with.
 func (p *polish) improve(m *memory, elite *crossentropy.Elite, s, c []float64, pref domain.Preference, plan []float32) {
 	nu := len(plan)

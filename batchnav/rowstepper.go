@@ -2,6 +2,7 @@ package batchnav
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/tensor"
@@ -85,10 +86,5 @@ func (r *rollouts) stepRows(b *domain.PlanBatch, h, from, to int, t *scratch) {
 
 // surelyKept reports whether rounding cannot bring a margin below zero.
 func surelyKept(margins []float64) bool {
-	for _, v := range margins {
-		if !(v >= surely*(1+v)) { // as a NaN is not
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(margins, func(v float64) bool { return !(v >= surely*(1+v)) }) // as a NaN is not
 }

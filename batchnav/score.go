@@ -276,9 +276,7 @@ func (r *rollouts) advance(b *domain.PlanBatch, h, i int, t *scratch) {
 func (r *rollouts) count(b *domain.PlanBatch, h, i int, J, margins []float64) {
 	switch {
 	case r.totals != nil:
-		for k, v := range J {
-			r.totals[i*len(J)+k] += v
-		}
+		tensor.Axpy(1, J, r.totals[i*len(J):])
 	case !r.unpriced:
 		for k, w := range row(r.sigma, i, len(J)) {
 			b.Cost[i] += w * J[k]

@@ -164,7 +164,7 @@ func (r *search) decide(m *memory, s, c []float64, pref domain.Preference, state
 			return 0, err
 		}
 		if best := m.Best(); r.polish != nil && best != nil && best.Number >= total {
-			r.polish.take(best.Number - total)
+			copy(r.polish.best, r.polish.executed[(best.Number-total)*len(r.polish.best):])
 		}
 		total += n
 	}

@@ -175,8 +175,7 @@ func (r *Trades) compare(ctx context.Context, c *gpc.Case, f *batchnav.Fronts, o
 		return err
 	}
 	r.ExactTimeUs = float64(time.Since(start).Nanoseconds()) / 1e3
-	ratio := gpc.HypervolumeRatio(r.Learned, r.Exact)
-	r.HypervolumeRatio = &ratio
+	r.HypervolumeRatio = new(gpc.HypervolumeRatio(r.Learned, r.Exact))
 	return nil
 }
 

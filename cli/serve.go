@@ -236,9 +236,7 @@ func (a *App) serve(cmd *cobra.Command, name string, f *serving) error {
 	if err != nil {
 		return err
 	}
-	if opt.SessionIdle == 0 {
-		opt.SessionIdle = -1 // for ever
-	}
+	opt.SessionIdle = cmp.Or(opt.SessionIdle, -1) // for ever
 	opt.Setup, opt.Preference, opt.Seed = setup, pref.W, a.seed
 	opt.Threads, opt.Log = a.CPUThreads(), log
 	s, err := serve.New(c, e, opt)

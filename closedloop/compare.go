@@ -1,6 +1,7 @@
 package closedloop
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -112,9 +113,7 @@ func Join(ctx context.Context, spec *domain.Spec, paths []string) (*Result, erro
 		}
 		h := w.Header
 		h.Shard[0] = 0
-		if first == nil {
-			first = &h
-		}
+		first = cmp.Or(first, &h)
 		if h.Case != spec.Name {
 			return nil, fmt.Errorf("closedloop: trace %s holds case %s, want %s", path, h.Case, spec.Name)
 		}
@@ -258,9 +257,7 @@ func (r *Comparison) count(e *EpisodeRecord, way bool) {
 // checkEpisodes is an error where a trace has other episodes than the first.
 func (k *comparing) checkEpisodes(h *Header, path string) error {
 	normalized := *h
-	if k.first == nil {
-		k.first = h
-	}
+	k.first = cmp.Or(k.first, h)
 	first := k.first
 	normalized.Method, normalized.ModelSHA256, normalized.Candidates = first.Method, first.ModelSHA256, first.Candidates
 	normalized.Commit, normalized.Device = first.Commit, first.Device

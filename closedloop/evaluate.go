@@ -24,6 +24,7 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/machine"
 	"github.com/gpc-engine/gpc/internal/simd/parallel"
+	"github.com/gpc-engine/gpc/tensor"
 )
 
 // Evaluate runs a method through the episodes of a case and returns its statistics. factory makes a method for every
@@ -158,9 +159,7 @@ func (e *evaluation) episode(ctx context.Context, number int, method domain.Cont
 			}
 		} else {
 			ep.Observe(s, cx)
-			for i, b := range bias {
-				s[i] += b
-			}
+			tensor.Axpy(1, bias, s)
 			if start = opt.now(); decides {
 				decision, err = method.Decide(s, cx, opt.Preference, u)
 			}
@@ -259,8 +258,7 @@ func endOf(ep domain.Episode, sum *score, completed bool) End {
 		end.Safe = end.Safe && goal
 	}
 	if abilities.Arrived != nil {
-		now := abilities.Arrived()
-		end.AtEnd = &now
+		end.AtEnd = new(abilities.Arrived())
 	}
 	if abilities.Cause != nil && !end.Safe && completed {
 		end.Cause = abilities.Cause()

@@ -253,8 +253,7 @@ func (p *Pairing) besideTheBest(costs []map[int]float64, reference *optima) {
 				regret = append(regret, 100*(cost/best[i]-1))
 			}
 		}
-		r := DescribeRegret(regret)
-		p.Pairs[k].AboveBest = &r
+		p.Pairs[k].AboveBest = new(DescribeRegret(regret))
 	}
 }
 

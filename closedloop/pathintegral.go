@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/tensor"
 )
 
 // pathOptions say how a pathIntegral samples.
@@ -223,9 +224,7 @@ func (k *pathIntegral) average(steps int) {
 			if w == 0 {
 				continue
 			}
-			for a, u := range k.plans[(h*n+i)*nu:][:nu] {
-				k.plan[h*nu+a] += w / sum * u
-			}
+			tensor.Axpy(w/sum, k.plans[(h*n+i)*nu:][:nu], k.plan[h*nu:])
 		}
 	}
 }

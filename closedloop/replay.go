@@ -9,6 +9,7 @@ import (
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/jsonin"
+	"github.com/gpc-engine/gpc/tensor"
 )
 
 // replay is an episode of a trace, run again from the header's seed: its scene, its measurements, and, where the method
@@ -124,9 +125,7 @@ func (a *replay) decision(l *Line, ep domain.Episode, u []float64) {
 
 func (a *replay) observe() {
 	a.redrawn.Observe(a.s, a.c)
-	for i, b := range a.bias {
-		a.s[i] += b
-	}
+	tensor.Axpy(1, a.bias, a.s)
 }
 
 // maskUnknown makes NaN of the values that the trace does not have.

@@ -45,15 +45,7 @@ func fieldErrorf(field, format string, args ...any) error {
 // Measured reads the measurements of a plant from the fields "y" and "c" of a JSON object, both lists. y has gaps: a
 // null is a sensor that gave no number, NaN. Unknown entries of c may be null too, and are not read.
 func Measured(fields map[string]json.RawMessage, m *domain.Measurement, spec *domain.Spec) (y, c []float64, err error) {
-	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		if name != "y" && name != "c" {
-			return nil, nil, fieldErrorf(name, "unknown field %q: give the measured outputs as \"y\", and the context as \"c\"", name)
-		}
-	}
-	if y, err = list(fields["y"], "y", m.Outputs, true); err != nil {
-		return nil, nil, err
-	}
-	if c, err = list(fields["c"], "c", spec.Context, true); err != nil {
+	if y, c, err = lists(fields, "y", m.Outputs, spec.Context, true, "give the measured outputs as \"y\", and the context as \"c\""); err != nil {
 		return nil, nil, err
 	}
 	for _, p := range m.Unknown {
@@ -67,6 +59,20 @@ func Measured(fields map[string]json.RawMessage, m *domain.Measurement, spec *do
 	return y, c, nil
 }
 
+// lists are two fields, which alone there are: one of a name, and "c". form says so of others.
+func lists(fields map[string]json.RawMessage, name string, variables, context []domain.Variable, gaps bool, form string) (v, c []float64, err error) {
+	for _, field := range slices.Sorted(maps.Keys(fields)) {
+		if field != name && field != "c" {
+			return nil, nil, fieldErrorf(field, "unknown field %q: %s", field, form)
+		}
+	}
+	if v, err = list(fields[name], name, variables, gaps); err != nil {
+		return nil, nil, err
+	}
+	c, err = list(fields["c"], "c", context, gaps)
+	return v, c, err
+}
+
 // State is an observation of the fields of a JSON object, all of which are its own; see
 // ReadState. With gaps a null is a sensor that gave no number, NaN.
 func State(fields map[string]json.RawMessage, spec *domain.Spec, gaps bool) (s, c []float64, err error) {
@@ -74,18 +80,7 @@ func State(fields map[string]json.RawMessage, spec *domain.Spec, gaps bool) (s, 
 		return nil, nil, fieldErrorf("y", "field \"y\" is of measurements, but the state of case %q is not estimated: give the state as \"s\"", spec.Name)
 	}
 	if isList(fields["s"]) {
-		for _, name := range slices.Sorted(maps.Keys(fields)) {
-			if name != "s" && name != "c" {
-				return nil, nil, fieldErrorf(name, "unknown field %q: an observation by lists has \"s\" and \"c\" alone", name)
-			}
-		}
-		if s, err = list(fields["s"], "s", spec.Measured, gaps); err != nil {
-			return nil, nil, err
-		}
-		if c, err = list(fields["c"], "c", spec.Context, gaps); err != nil {
-			return nil, nil, err
-		}
-		return s, c, nil
+		return lists(fields, "s", spec.Measured, spec.Context, gaps, "an observation by lists has \"s\" and \"c\" alone")
 	}
 	names := map[string]bool{}
 	values := func(variables []domain.Variable) ([]float64, error) {

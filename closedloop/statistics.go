@@ -132,12 +132,10 @@ func (d *decisionTimes) add(i int, elapsed Number) {
 func (d *decisionTimes) latency() Latency {
 	l := Latency{Quantiles: quantiles(slices.Concat(d.cold, d.running))}
 	if len(d.cold) > 0 {
-		first := quantiles(slices.Clone(d.cold))
-		l.Cold = &first
+		l.Cold = new(quantiles(slices.Clone(d.cold)))
 	}
 	if len(d.running) > 0 {
-		running := quantiles(slices.Clone(d.running))
-		l.Running = &running
+		l.Running = new(quantiles(slices.Clone(d.running)))
 	}
 	return l
 }

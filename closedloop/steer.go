@@ -9,6 +9,7 @@ import (
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/durable"
+	"github.com/gpc-engine/gpc/tensor"
 )
 
 // FrontPoint is one preference of a steering sweep: what the method reached, and
@@ -263,9 +264,7 @@ func follow(spec *domain.Spec, ep domain.Episode, decide func(t int) ([]float64,
 		if err != nil {
 			return totals{}, err
 		}
-		for j, v := range out.J {
-			sum.objectives[j] += v
-		}
+		tensor.Axpy(1, out.J, sum.objectives)
 		sum.cost += out.Cost
 		sum.feasible = sum.feasible && spec.Keeps(out.Margin) && !out.Failed
 	}

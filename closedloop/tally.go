@@ -8,6 +8,7 @@ import (
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domain/diagnosis"
+	"github.com/gpc-engine/gpc/tensor"
 )
 
 // tally sums up episodes, whether they were just run or read from a trace.
@@ -90,9 +91,7 @@ func (a *tally) add(e *EpisodeRecord) {
 	}
 	if len(e.End.Margins) == len(a.spec.Margins) {
 		a.withMargins++
-		for i, m := range e.End.Margins {
-			a.lowest[i] += m
-		}
+		tensor.Axpy(1, e.End.Margins, a.lowest)
 	}
 	a.limits.add(e)
 	a.soft.add(e)
@@ -130,9 +129,7 @@ func (a *tally) add(e *EpisodeRecord) {
 			a.displacements++
 		}
 		if len(l.Times) == len(a.shares) {
-			for k, v := range l.Times {
-				a.shares[k] += v
-			}
+			tensor.Axpy(1, l.Times, a.shares[:])
 			a.shared++
 		}
 	}
@@ -239,8 +236,7 @@ func (a *tally) result(h *Header) *Result {
 		r.Guard = &guard
 	}
 	if len(a.prepare) > 0 {
-		preparation := quantiles(slices.Clone(a.prepare))
-		r.Prepare = &preparation
+		r.Prepare = new(quantiles(slices.Clone(a.prepare)))
 	}
 	if a.starts > 0 {
 		r.Starts = &StartStatistics{a.starts, ratio(a.converged, a.starts), ratio(a.best, a.converged), DescribeRegret(slices.Clone(a.gaps))}
@@ -260,8 +256,7 @@ func (a *tally) result(h *Header) *Result {
 	r.AboveOracle = r.Above()
 	if slices.ContainsFunc(a.spec.Margins, collides) {
 		r.CollisionFree = ratio(a.collisionFree, a.episodes)
-		interval := ClopperPearson(a.collisionFree, a.episodes)
-		r.CI95.CollisionFree = &interval
+		r.CI95.CollisionFree = new(ClopperPearson(a.collisionFree, a.episodes))
 	}
 	return r
 }

@@ -64,13 +64,6 @@ func (n *net) newJacobianBuffer() jacobianBuffer {
 	return b
 }
 
-// jacobianChunk writes the Jacobian of every row whose activations c holds.
-func (n *net) jacobianChunk(c *netChunk, jac tensor.Matrix) {
-	for i := range c.rows {
-		n.jacobianRow(c, i, jac.Row(i), n.in)
-	}
-}
-
 // metricChunk writes JᵀJ + λI of every row whose activations c holds. J is in
 // the cache only.
 func (n *net) metricChunk(c *netChunk, lambda float32, g tensor.Matrix) {

@@ -90,7 +90,10 @@ func (b *Backend) newNet(mlp *model.MLP) (*net, error) {
 		from, to := n.bounds(chunk)
 		c := n.chunks[worker]
 		n.hiddenChunk(c, n.call.z.Slice(from, to))
-		n.jacobianChunk(c, n.call.jac.Slice(from, to))
+		jac := n.call.jac.Slice(from, to)
+		for i := range c.rows {
+			n.jacobianRow(c, i, jac.Row(i), n.in)
+		}
 	}
 	n.metricTask = func(worker, chunk int) {
 		from, to := n.bounds(chunk)

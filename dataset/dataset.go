@@ -218,8 +218,7 @@ func (c *Counters) unsolved(err error) {
 		reason = "not converged"
 		c.NotConverged++
 	}
-	var detail *domain.Reason
-	if errors.As(err, &detail) {
+	if detail, ok := errors.AsType[*domain.Reason](err); ok {
 		reason = detail.Text
 	}
 	c.addReason(reason, 1)

@@ -89,9 +89,7 @@ func (q *leastDistance) add(k, n int) bool {
 		}
 		multiplier += step
 		if !math.IsInf(full, 1) {
-			for i, v := range z {
-				q.x[i] += step * v
-			}
+			tensor.Axpy(step, z, q.x)
 		}
 		if full <= partial {
 			q.multipliers[len(q.active)] = multiplier
@@ -132,8 +130,6 @@ func (q *leastDistance) split(normal []float64) {
 			q.r[i] -= q.gram[l*k+i] * q.r[l]
 		}
 		q.r[i] /= q.gram[i*k+i]
-		for l, v := range q.row(q.active[i])[:n] {
-			q.z[l] -= q.r[i] * v
-		}
+		tensor.Axpy(-q.r[i], q.row(q.active[i])[:n], q.z)
 	}
 }

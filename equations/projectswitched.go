@@ -3,6 +3,8 @@ package equations
 import (
 	"math"
 	"slices"
+
+	"github.com/gpc-engine/gpc/domain"
 )
 
 // maxProjections bounds the sets of values that a projection tries.
@@ -10,12 +12,7 @@ const maxProjections = 64
 
 // isSwitched reports whether an entry of the action has a switch.
 func (p *Problem) isSwitched(entry int) bool {
-	for i := range p.spec.Switches {
-		if p.spec.Switches[i].Action == entry {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.spec.Switches, func(w domain.Switch) bool { return w.Action == entry })
 }
 
 // choice is one set of values of all switches, by their places, with its distance from what was requested in half

@@ -516,9 +516,7 @@ func (p *Problem) nameOf(i int) string {
 
 func perturbed(x, direction []float64, h float64) []float64 {
 	out := slices.Clone(x)
-	for i, d := range direction {
-		out[i] += h * d
-	}
+	tensor.Axpy(h, direction, out)
 	return out
 }
 

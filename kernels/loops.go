@@ -58,7 +58,9 @@ func packMap(q *queue, cfg backend.MapConfig, unavailable error) deviceMap {
 		d.codes = packCodes(q, m, cfg.Codes, cfg.Decoded)
 	}
 	if d.flow.code.name == "" {
-		q.enqueue(func() error { return noDevice(cfg.Step.Problem, d.flow.code.reason, unavailable) })
+		q.enqueue(func() error {
+			return fmt.Errorf("%s: %s: %w", cfg.Step.Problem.Spec().Name, d.flow.code.reason, unavailable)
+		})
 	}
 	return d
 }

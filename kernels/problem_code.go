@@ -1,8 +1,6 @@
 package kernels
 
 import (
-	"fmt"
-
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/kernels/driver"
@@ -68,11 +66,6 @@ func newProblemCode(q *queue, m *memory, p domain.Problem) problemCode {
 	fill(q, c.constants, code.Constants)
 	fill(q, c.constants.Offset(8*len(code.Constants)), code.Indices)
 	return c
-}
-
-// noDevice says why this instance of a problem has no device functions.
-func noDevice(p domain.Problem, reason string, cause error) error {
-	return fmt.Errorf("%s: %s: %w", p.Spec().Name, reason, cause)
 }
 
 // shape is the launch of a kernel over rows: a warp a block where blocks of 128 rows

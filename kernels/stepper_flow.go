@@ -257,18 +257,13 @@ func (f *flow) end(q *queue, rows int, input inputs, b *stepBuffers, next driver
 }
 
 // step queues the whole step from in.z to next, but not the action; Base is known.
-// gradient queues the objective's gradients at the buffers' states and actions.
-func (f *flow) step(q *queue, rows int, input inputs, b *stepBuffers, next driver.Pointer, gradient func()) {
-	f.fields(q, rows, input, b, gradient)
-	f.end(q, rows, input, b, next)
-}
-
-// fields queues the step but its second half. The frame of the Lie residual is a branch
+// gradient queues the objective's gradients at the buffers' states and actions. The frame of the Lie residual is a branch
 // beside both field evaluations.
-func (f *flow) fields(q *queue, rows int, input inputs, b *stepBuffers, gradient func()) {
+func (f *flow) step(q *queue, rows int, input inputs, b *stepBuffers, next driver.Pointer, gradient func()) {
 	f.forward(q, rows, input, b)
 	q.fork(func() { f.frame(q, rows, b) })
 	f.slopes(q, rows, input, b, gradient)
+	f.end(q, rows, input, b, next)
 }
 
 // slopes queues both field evaluations behind the first forward pass, and joins the frame.

@@ -135,15 +135,11 @@ func (t *Trainer) manifold(op string, rows, neighbours []int32, kernel []float32
 		return backend.ManifoldLosses{}, err
 	}
 	var sums [manifoldLossCount]float64
-	if err := t.manifoldSums(planKey{rows: len(rows), kappa: len(neighbours) / len(rows), train: train}, rows, neighbours, kernel, header, sums[:]); err != nil {
+	key := planKey{rows: len(rows), kappa: len(neighbours) / len(rows), train: train}
+	if err := t.call(key, header, t.manifoldBatch(key.kappa, rows, neighbours, kernel), sums[:]); err != nil {
 		return backend.ManifoldLosses{}, fmt.Errorf("%s: %w", op, err)
 	}
 	return manifoldLosses(&t.cfg, sums, len(rows)), nil
-}
-
-// manifoldSums makes a call on rows with their neighbours and adds up its losses.
-func (t *Trainer) manifoldSums(key planKey, rows, neighbours []int32, kernel []float32, header [batchHeader]float32, sums []float64) error {
-	return t.call(key, header, t.manifoldBatch(key.kappa, rows, neighbours, kernel), sums)
 }
 
 // manifoldBatch writes a batch in the order of its micro-batches.

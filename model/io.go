@@ -99,12 +99,7 @@ func RoundHalf(values []float32) {
 
 // fitsHalf reports whether float16 holds every value exactly.
 func fitsHalf(values []float32) bool {
-	for _, v := range values {
-		if float16.Fromfloat32(v).Float32() != v {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(values, func(v float32) bool { return float16.Fromfloat32(v).Float32() != v })
 }
 
 // WriteFile stores the model at path, which never holds half a model.

@@ -125,9 +125,7 @@ func (p *ipm) takeStep(primal, dual float64) {
 	for i, l := range p.newLambda {
 		p.lambda[i] += primal * (l - p.lambda[i])
 	}
-	for i, d := range p.dz {
-		p.z[i] += dual * d
-	}
+	tensor.Axpy(dual, p.dz, p.z)
 	for i := range p.zl {
 		p.zl[i] += dual * p.dzl[i]
 		p.zu[i] += dual * p.dzu[i]

@@ -131,9 +131,7 @@ func (q *program) addPriority(t int, objectiveScale float64, fixed []float64) {
 	q.crossProduct.Add(fixed, sigma, j)
 	q.crossProduct.Add(fixed, j, sigma)
 	for i := range q.variableColumns(t) {
-		for k := range i + 1 {
-			h[i*d+k] += objectiveScale * fixed[i*d+k]
-		}
+		tensor.Axpy(objectiveScale, fixed[i*d:i*d+i+1], h[i*d:])
 	}
 }
 

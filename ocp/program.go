@@ -301,9 +301,7 @@ func (q *program) marginsBeyondRoom(s, c, u, m []float64) {
 
 // sizeMargins subtracts the room to keep from the margins of a stage and divides them by their sizes.
 func (q *program) sizeMargins(m []float64) {
-	for i, v := range q.room {
-		m[i] -= v
-	}
+	tensor.Axpy(-1, q.room, m)
 	for i, size := range q.marginSizes {
 		m[i] /= size
 	}
@@ -377,9 +375,7 @@ func (q *program) evaluate(p *point, rolled bool) {
 			clear(defect)
 			continue
 		}
-		for k := range nextTotals {
-			defect[q.na+k] -= nextTotals[k]
-		}
+		tensor.Axpy(-1, nextTotals, defect[q.na:])
 		for i, a := range q.active {
 			defect[i] = 0
 			if t < q.transitions() {

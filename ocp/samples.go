@@ -21,9 +21,6 @@ func (s *Solver) Solve(scenario int, parameters []float64, pref domain.Preferenc
 	}
 	state, ctx := make([]float64, len(spec.Measured)), make([]float64, len(spec.Context))
 	s.initial(parameters, state, ctx)
-	if len(s.blocks) > 0 {
-		return s.blockedSamples(scenario, parameters, state, ctx, pref, scalarization, seed)
-	}
 	first, err := s.taskFromStart(state, ctx, s.opt.Horizon, seed)
 	if err != nil {
 		return nil, err
@@ -32,6 +29,9 @@ func (s *Solver) Solve(scenario int, parameters []float64, pref domain.Preferenc
 	t, err := first.minimise(pref, scalarization)
 	if err != nil {
 		return nil, err
+	}
+	if len(s.blocks) > 0 {
+		return s.blockedSamples(scenario, parameters, t, first.workspace, pref, scalarization, seed)
 	}
 	defer s.work.workspaces.Put(first.workspace)
 	var out []domain.Sample
@@ -103,24 +103,14 @@ func (s *Solver) perturbContext(t *Trajectory, stage int, q *program, parameters
 }
 
 // blockedSamples are the samples of a scenario with move blocking: those of a receding loop, each solved from its own
-// state. Later actions of a plan are no decisions of that loop.
-func (s *Solver) blockedSamples(scenario int, parameters, state, ctx []float64, pref domain.Preference, scalarization domain.Scalarization, seed uint64) ([]domain.Sample, error) {
+// state, the first to best in a workspace. Later actions of a plan are no decisions of that loop.
+func (s *Solver) blockedSamples(scenario int, parameters []float64, best *Trajectory, workspace *ipm, pref domain.Preference, scalarization domain.Scalarization, seed uint64) (out []domain.Sample, err error) {
 	rng := rand.New(rand.NewPCG(seed, 1<<63))
 	perturbed := make([]int, s.opt.Perturbed) // their steps
 	for k := range perturbed {
 		perturbed[k] = rng.IntN(s.opt.Keep)
 	}
-	first, err := s.taskFromStart(state, ctx, s.opt.Horizon, seed)
-	if err != nil {
-		return nil, err
-	}
-	first.keepWorkspace = true
-	best, err := first.minimise(pref, scalarization)
-	if err != nil {
-		return nil, err
-	}
-	var out []domain.Sample
-	previous := previousOptimum{solver: s, plan: best.U, workspace: first.workspace}
+	previous := previousOptimum{solver: s, plan: best.U, workspace: workspace}
 	defer previous.setWorkspace(nil)
 	for step := 0; ; {
 		sample := s.sample(best, 0, scenario, pref)

@@ -18,6 +18,7 @@ import (
 	"sync/atomic"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/tensor"
 )
 
 // Options of a Solver. The zero value is usable.
@@ -253,9 +254,7 @@ type Trajectory struct {
 func (t *Trajectory) Total() []float64 {
 	sum := make([]float64, len(t.J[0]))
 	for _, j := range t.J {
-		for i, v := range j {
-			sum[i] += v
-		}
+		tensor.Axpy(1, j, sum)
 	}
 	return sum
 }

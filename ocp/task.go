@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/tensor"
 )
 
 // task is one solve from a state.
@@ -301,9 +302,7 @@ func (p *ipm) trajectory(r ipmResult) *Trajectory {
 		for i := range m {
 			m[i] *= q.marginSizes[i]
 		}
-		for i, room := range q.room {
-			m[i] += room
-		}
+		tensor.Axpy(1, q.room, m)
 	}
 	if q.pinned != nil {
 		t.Gains = p.gains()

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/tensor"
 )
 
 // tightened is a problem with tighter limits. It drops the problem's optional abilities, such as derivatives.
@@ -14,9 +15,7 @@ type tightened struct {
 
 func (p tightened) Margins(s, c, u, m []float64) {
 	p.Problem.Margins(s, c, u, m)
-	for i, v := range p.slack {
-		m[i] -= v
-	}
+	tensor.Axpy(-1, p.slack, m)
 }
 
 // Tightened implements domain.Receding.

@@ -263,8 +263,7 @@ func (s *Server) serve(jobs []*job) {
 			s.finish(j, Answer{Op: j.op.String(), Session: j.session}, nil)
 		case opHealth:
 			flush() // it counts what was asked before it
-			h := s.Health()
-			s.finish(j, Answer{Op: j.op.String(), Health: &h}, nil)
+			s.finish(j, Answer{Op: j.op.String(), Health: new(s.Health())}, nil)
 		case opInside:
 			flush()
 			j.task()

@@ -145,9 +145,7 @@ func (h *handler) permit(w http.ResponseWriter, r *http.Request) error {
 
 // isInput reports whether an error is the asker's.
 func isInput(err error) bool {
-	var field *FieldError
-	var input gpc.InputError
-	return errors.As(err, &field) || errors.As(err, &input)
+	return errors.As(err, new(*FieldError)) || errors.As(err, new(gpc.InputError))
 }
 
 // statusOf is the status of an error.
@@ -252,9 +250,8 @@ func (h *handler) parse(w http.ResponseWriter, r *http.Request, j *job, start ti
 	}
 	body := bytes.NewBuffer(make([]byte, 0, min(max(r.ContentLength, 0), usualBody)+bytes.MinRead))
 	_, err := body.ReadFrom(http.MaxBytesReader(w, r.Body, int64(h.o.MaxBytes)))
-	var large *http.MaxBytesError
 	switch {
-	case errors.As(err, &large):
+	case errors.As(err, new(*http.MaxBytesError)):
 		return tooLarge
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return problemf(http.StatusRequestTimeout, "the body did not come within %v", h.o.Patience)
@@ -273,8 +270,7 @@ func (h *handler) parse(w http.ResponseWriter, r *http.Request, j *job, start ti
 }
 
 func (h *handler) health(w http.ResponseWriter, _ *http.Request) {
-	now := h.s.Health()
-	h.answer(w, http.StatusOK, Answer{Op: opHealth.String(), Health: &now})
+	h.answer(w, http.StatusOK, Answer{Op: opHealth.String(), Health: new(h.s.Health())})
 }
 
 // Readiness is the answer to GET /ready.

@@ -13,8 +13,7 @@ func (e *panicError) Error() string { return fmt.Sprintf("panic: %v", e.value) }
 
 // panicked reports whether an error was a panic.
 func panicked(err error) bool {
-	var p *panicError
-	return errors.As(err, &p)
+	return errors.As(err, new(*panicError))
 }
 
 // guarded makes a panic of f an error.

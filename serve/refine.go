@@ -147,8 +147,7 @@ func (s *Server) solveFront(j *job, a *Answer) (err error) {
 		a.Exact, err = s.controlCase.ExactFront(j.run, batchnav.Observation{S: j.request.S, C: j.request.C}, *o, a.Same)
 	}
 	if err == nil && a.Same != nil {
-		ratio := gpc.HypervolumeRatio(a.Same, a.Exact)
-		a.HypervolumeRatio = &ratio
+		a.HypervolumeRatio = new(gpc.HypervolumeRatio(a.Same, a.Exact))
 	}
 	return err
 }

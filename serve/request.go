@@ -163,8 +163,7 @@ func counts(fields jsonin.Fields, all ...count) error {
 // FailureOf is an error as it is answered: with its field where it is a *FieldError.
 func FailureOf(err error) *Failure {
 	f := &Failure{Error: err.Error()}
-	var field *FieldError
-	if errors.As(err, &field) {
+	if field, ok := errors.AsType[*FieldError](err); ok {
 		f.Field = field.Field
 	}
 	return f

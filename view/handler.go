@@ -226,10 +226,8 @@ func soleField[T any](text []byte, field, want string) (v *T, err error) {
 
 // statusOf is the status of an error that is the asker's, or 500.
 func statusOf(err error) int {
-	var field *serve.FieldError
-	var input gpc.InputError
 	switch {
-	case errors.As(err, &field), errors.As(err, &input):
+	case errors.As(err, new(*serve.FieldError)), errors.As(err, new(gpc.InputError)):
 		return http.StatusBadRequest
 	case errors.Is(err, ErrRecorded), errors.Is(err, errClients), errors.Is(err, errFixed), errors.Is(err, errInexact):
 		return http.StatusConflict
@@ -368,8 +366,7 @@ func (p *player) state() *State {
 	}
 	var seed *uint64
 	if l, ok := p.source.(*Live); ok {
-		now := l.seed
-		seed = &now
+		seed = new(l.seed)
 	}
 	p.order++
 	return &State{

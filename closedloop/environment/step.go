@@ -215,9 +215,7 @@ func (f *Fleet[T]) countUntaken(w *worker, e *slot, step stepRow, refused bool) 
 		step.cost += untaken
 	}
 	step.reward -= untaken * f.failure.cost
-	for k := range j {
-		j[k] += untaken * f.failure.j[k]
-	}
+	tensor.Axpy(untaken, f.failure.j, j)
 	step.j = j
 	return step
 }

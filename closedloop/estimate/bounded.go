@@ -87,17 +87,10 @@ func (b *errorSet) tell(h, gain []float64, bound float64) {
 	tensor.Axpy(-bound, gain, b.column()[:b.n])
 }
 
-// addPrior adds the estimate before an output is used to the deviation from the plan; subtractPosterior takes the
-// estimate after it away.
-func (b *errorSet) addPrior() {
+// addEstimate adds a multiple of the estimate to the deviation from the plan: 1 before an output is used, −1 after it.
+func (b *errorSet) addEstimate(factor float64) {
 	for _, g := range b.columns {
-		tensor.Axpy(1, g[:b.n], g[b.n:])
-	}
-}
-
-func (b *errorSet) subtractPosterior() {
-	for _, g := range b.columns {
-		tensor.Axpy(-1, g[:b.n], g[b.n:])
+		tensor.Axpy(factor, g[:b.n], g[b.n:])
 	}
 }
 

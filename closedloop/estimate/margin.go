@@ -180,9 +180,7 @@ func (a *products) covariance(x, root []float64, n int) {
 // deriveQueue writes the derivatives of the queued actions; false where they are not finite. A measurement within a
 // period counts as one at its beginning.
 func (m *Margin) deriveQueue(queue *actionQueue) bool {
-	if queue == nil {
-		queue = &actionQueue{}
-	}
+	queue = cmp.Or(queue, &actionQueue{})
 	if len(m.way.list) != queue.n {
 		m.way = m.lin.newStages(queue.n)
 	}
@@ -334,7 +332,7 @@ func (m *Margin) step(t int, f *Filter) {
 	if m.set != nil {
 		m.set.move(st.d[m.nu:], m.lin.width, m.closed)
 		m.set.add(f.widths)
-		m.set.addPrior()
+		m.set.addEstimate(1)
 	}
 	m.grow(m.p, from, f)
 	copy(m.prior, m.p)
@@ -348,7 +346,7 @@ func (m *Margin) step(t int, f *Filter) {
 		m.d[i] += v - m.e[i]
 	}
 	if m.set != nil {
-		m.set.subtractPosterior()
+		m.set.addEstimate(-1)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/ocp"
+	"github.com/gpc-engine/gpc/tensor"
 )
 
 // window is the moving-horizon estimate of a Filter (Rao, Rawlings and Mayne, 2003). It finds the entries at each of the
@@ -92,9 +93,7 @@ func (w *window) marginalise() {
 	for i := range oldest.moves {
 		t.moveFrom(&oldest.moves[i], deviation)
 	}
-	for i, d := range deviation {
-		t.x[i] += d
-	}
+	tensor.Axpy(1, deviation, t.x)
 	w.decisions = append(w.decisions[:0], w.decisions[1:]...)
 	w.plan = slices.Delete(w.plan, 0, t.n)
 	w.depart()

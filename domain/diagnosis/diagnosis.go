@@ -512,9 +512,7 @@ func kinks(p domain.Problem, starts []Point) (findings Findings) {
 		}
 		place := func(t float64) Point {
 			x := middle.clone()
-			for i, d := range direction {
-				x.S[i] += (t - 0.5) * d
-			}
+			tensor.Axpy(t-0.5, direction, x.S)
 			for i := range x.U {
 				x.U[i] = first[i] + t*(last[i]-first[i])
 			}

@@ -147,9 +147,10 @@ func (b *Builder) simplify(o Op, x [3]Value, c [3]float64, isConst [3]bool) (Val
 		case negY:
 			return b.Apply(Add, x[0], q), true
 		}
-	case Mul:
+	case Mul, Div:
 		for i, otherOperand := range [2]int{1, 0} {
 			switch {
+			case o == Div:
 			case isConstant(i, 1):
 				return x[otherOperand], true
 			case isConstant(i, -1):
@@ -157,29 +158,18 @@ func (b *Builder) simplify(o Op, x [3]Value, c [3]float64, isConst [3]bool) (Val
 			}
 		}
 		switch {
-		case negX && isConst[1]:
-			return b.Apply(Mul, p, b.Const(-c[1])), true
-		case negY && isConst[0]:
-			return b.Apply(Mul, b.Const(-c[0]), q), true
-		case negX:
-			return b.Apply(Neg, b.Apply(Mul, p, x[1])), true
-		case negY:
-			return b.Apply(Neg, b.Apply(Mul, x[0], q)), true
-		}
-	case Div:
-		switch {
-		case isConstant(1, 1):
+		case o == Div && isConstant(1, 1):
 			return x[0], true
-		case isConst[1] && exactInverse(c[1]):
+		case o == Div && isConst[1] && exactInverse(c[1]):
 			return b.Apply(Mul, x[0], b.Const(1/c[1])), true
 		case negX && isConst[1]:
-			return b.Apply(Div, p, b.Const(-c[1])), true
+			return b.Apply(o, p, b.Const(-c[1])), true
 		case negY && isConst[0]:
-			return b.Apply(Div, b.Const(-c[0]), q), true
+			return b.Apply(o, b.Const(-c[0]), q), true
 		case negX:
-			return b.Apply(Neg, b.Apply(Div, p, x[1])), true
+			return b.Apply(Neg, b.Apply(o, p, x[1])), true
 		case negY:
-			return b.Apply(Neg, b.Apply(Div, x[0], q)), true
+			return b.Apply(Neg, b.Apply(o, x[0], q)), true
 		}
 	case Neg:
 		if negX {

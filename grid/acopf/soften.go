@@ -84,8 +84,7 @@ func SolveSoft(ctx context.Context, net *network.Network, pd, qd []float64, opt 
 		r.Status = Infeasible
 		return &SoftResult{*r, nil, *out}, nil
 	}
-	m := s.LimitMultipliers(&pr, r)
-	return &SoftResult{*r, &m, *out}, nil
+	return &SoftResult{*r, new(s.LimitMultipliers(&pr, r)), *out}, nil
 }
 
 // minHardExcess is the excess over a hard limit (pu or rad) at the end of a solve, from which on no point keeps it.

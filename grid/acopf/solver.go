@@ -1,6 +1,7 @@
 package acopf
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -130,12 +131,8 @@ func (s *Solver) Solve(ctx context.Context, problems []Problem, results []Result
 
 // work runs as many workers as jobs can keep busy.
 func (s *Solver) work(ctx context.Context, problems []Problem, results []Result, chains []Chain, jobs int) {
-	threads := s.opt.Threads
-	if threads == 0 {
-		threads = runtime.GOMAXPROCS(0)
-	}
 	t := s.teamFor(jobs)
-	threads = min(threads, (jobs+t.lanes-1)/t.lanes)
+	threads := min(cmp.Or(s.opt.Threads, runtime.GOMAXPROCS(0)), (jobs+t.lanes-1)/t.lanes)
 	if threads <= 1 {
 		w := t.workers.Get().(*worker)
 		w.localQueue = queue{ctx: ctx, problems: problems, results: results, chains: chains}

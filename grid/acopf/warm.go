@@ -1,6 +1,11 @@
 package acopf
 
-import "math"
+import (
+	"math"
+	"slices"
+
+	"github.com/gpc-engine/gpc/internal/simd/lanes"
+)
 
 // The slacks of a warm start should match the move of the optimum. Smaller slacks end the first steps at limits that no
 // longer bind. Larger ones lose the limits that still bind.
@@ -46,12 +51,7 @@ func (w *worker) warmStart(l int) (slack, barrier float64, next prediction) {
 
 // limitsMoved says whether the point violates a limit. An optimum does so only where limits have moved.
 func (w *worker) limitsMoved(l int) bool {
-	for _, h := range w.plan.h {
-		if w.m.Get(h, l) > movedLimit {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(w.plan.h, func(h lanes.Ref) bool { return w.m.Get(h, l) > movedLimit })
 }
 
 // imbalance returns the net and the total absolute imbalance of a lane, relative to all load.

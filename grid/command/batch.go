@@ -261,8 +261,7 @@ func (y *batch) solveOne(ctx context.Context, path string, values map[string]pub
 	if v, ok := values[out.Name]; ok {
 		out.Published = &v.objective
 		if v.seconds != nil {
-			ms := 1e3 * *v.seconds
-			out.PeerMS = &ms
+			out.PeerMS = new(1e3 * *v.seconds)
 		}
 	}
 	err := y.solve(ctx, path, out)
@@ -317,8 +316,7 @@ func (y *batch) solve(ctx context.Context, path string, out *optima.Network) err
 	}
 	out.Objective = &r.Objective
 	if out.Published != nil && *out.Published != 0 {
-		gap := (r.Objective - *out.Published) / math.Abs(*out.Published)
-		out.Gap = &gap
+		out.Gap = new((r.Objective - *out.Published) / math.Abs(*out.Published))
 	}
 	if v, err := verify(ctx, n, pr.Pd, pr.Qd, r); err != nil {
 		out.Violated = err.Error()

@@ -344,8 +344,7 @@ func (y *optimalFlow) fill(c *matpower.Case, n *network.Network, p results.Point
 	y.KKT = &optimalFlowKKT{r.KKT.Feasibility, r.KKT.Gradient, r.KKT.Complementarity, r.KKT.Cost}
 	y.Bus = results.OptimalBuses(n, pd, qd, r.Vm, r.Va, r.LambdaP)
 	y.Dispatch = p.Dispatch()
-	loss := y.Dispatch.Loss()
-	y.LossMW = &loss
+	y.LossMW = new(y.Dispatch.Loss())
 	y.Binding = p.Binding(r, m)
 	solved := solvedCase(c, n, scale, p)
 	withMultipliers(solved, n, r, m)

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"encoding/csv"
 	"fmt"
 	"io"
@@ -212,10 +213,7 @@ func branchRows(c *matpower.Case) [][]string {
 	}
 	rows := [][]string{append(header, "name")}
 	for i, b := range c.Branch {
-		sf, st, rate := math.Hypot(b.Pf, b.Qf), math.Hypot(b.Pt, b.Qt), b.RateA
-		if rate == 0 {
-			rate = math.Inf(1)
-		}
+		sf, st, rate := math.Hypot(b.Pf, b.Qf), math.Hypot(b.Pt, b.Qt), cmp.Or(b.RateA, math.Inf(1))
 		numbers := []float64{b.Pf, b.Qf, b.Pt, b.Qt, sf, st, rate, 100 * max(sf, st) / rate, b.Tap, b.ShiftDeg}
 		if math.IsInf(rate, 1) {
 			numbers[7] = math.NaN()

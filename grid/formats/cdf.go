@@ -1,6 +1,7 @@
 package formats
 
 import (
+	"cmp"
 	"math"
 	"strconv"
 	"strings"
@@ -80,10 +81,7 @@ func cdfBus(c *matpower.Case, l cdfLine) {
 		Pd: l.number(41, 49), Qd: l.number(50, 59), BaseKV: l.number(77, 83), Gs: c.BaseMVA * l.number(107, 114), Bs: c.BaseMVA * l.number(115, 122), VMax: 1.06, VMin: 0.94, Line: l.line}
 	p, q := l.number(60, 67), l.number(68, 75)
 	if kind >= 2 || p != 0 || q != 0 {
-		g := matpower.Gen{Bus: id, Pg: p, Qg: q, QMax: l.number(91, 98), QMin: l.number(99, 106), Vg: l.number(85, 90), MBase: c.BaseMVA, InService: true, PMax: p + 100, Line: l.line}
-		if g.Vg == 0 {
-			g.Vg = b.Vm
-		}
+		g := matpower.Gen{Bus: id, Pg: p, Qg: q, QMax: l.number(91, 98), QMin: l.number(99, 106), Vg: cmp.Or(l.number(85, 90), b.Vm), MBase: c.BaseMVA, InService: true, PMax: p + 100, Line: l.line}
 		if kind < 2 || g.QMax < g.QMin {
 			g.QMax, g.QMin = max(q, g.QMax), min(q, g.QMin)
 		}

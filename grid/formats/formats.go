@@ -7,6 +7,7 @@ package formats
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -57,9 +58,7 @@ func Read(name string, source io.Reader) (c *matpower.Case, err error) {
 	if c, err = read(name, text); err != nil {
 		return nil, err
 	}
-	if c.Name == "" {
-		c.Name = strings.TrimSuffix(filepath.Base(name), filepath.Ext(name))
-	}
+	c.Name = cmp.Or(c.Name, strings.TrimSuffix(filepath.Base(name), filepath.Ext(name)))
 	return c, c.CheckFile(name)
 }
 

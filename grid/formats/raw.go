@@ -412,9 +412,7 @@ func (y *rawCase) transformer(records []rawRecord) {
 		if kv <= 0 && (cw == 2 || nominal != 0 && (cw == 3 || cz > 1)) {
 			failf(w.r.line, "bus %d has no base voltage", w.bus.ID)
 		}
-		if nominal == 0 {
-			nominal = kv
-		}
+		nominal = cmp.Or(nominal, kv)
 		ratio := 1.0
 		if kv > 0 {
 			ratio = nominal / kv

@@ -1,6 +1,7 @@
 package matpower
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -191,10 +192,7 @@ func (k *checker) gens(c *Case, index map[int]int) {
 
 func (k *checker) cost(c *Case, gen int, kind string, cost Cost) {
 	owner := kind + " of " + c.owner(gen)
-	line := cost.Line
-	if line == 0 {
-		line = c.Gen[gen].Line
-	}
+	line := cmp.Or(cost.Line, c.Gen[gen].Line)
 	switch cost.Model {
 	case Polynomial:
 		for _, a := range cost.Coefficients {

@@ -30,8 +30,7 @@ func New(name string, baseMVA float64, bus, gen, branch, gencost, dcline, dcline
 	if err == nil {
 		err = c.check(name)
 	}
-	var e *Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*Error](err); ok {
 		e.Line = 0
 	}
 	if err != nil {

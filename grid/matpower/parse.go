@@ -1,6 +1,7 @@
 package matpower
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
 	"os"
@@ -367,9 +368,7 @@ func (p *parser) assignment(name token) {
 
 // field parses "mpc.name = value".
 func (p *parser) field(structName token) {
-	if p.out.structName == "" {
-		p.out.structName = structName.text
-	}
+	p.out.structName = cmp.Or(p.out.structName, structName.text)
 	if structName.text != p.out.structName {
 		p.failf(structName.line, "a field of %q: the case is in %q", structName.text, p.out.structName)
 	}

@@ -1,6 +1,7 @@
 package matpower
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math"
@@ -61,10 +62,7 @@ func (p *parsed) build(file string) (*Case, error) {
 	case p.baseLine == 0:
 		return bad(p.functionLine, "%s.baseMVA is missing", p.structName)
 	}
-	c := &Case{Name: p.function, BaseMVA: p.baseMVA, Ignored: p.ignored}
-	if c.Name == "" {
-		c.Name = file
-	}
+	c := &Case{Name: cmp.Or(p.function, file), BaseMVA: p.baseMVA, Ignored: p.ignored}
 	if !(c.BaseMVA > 0) || math.IsInf(c.BaseMVA, 1) {
 		return bad(p.baseLine, "%s.baseMVA is %g: want a positive number", p.structName, c.BaseMVA)
 	}

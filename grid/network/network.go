@@ -354,11 +354,7 @@ func New(c *matpower.Case) (*Network, error) {
 		z2 := r*r + x*x
 		n.gs, n.bs = append(n.gs, r/z2), append(n.bs, -x/z2)
 		n.charging = append(n.charging, br.B/2)
-		tap := br.Tap
-		if tap == 0 {
-			tap = 1
-		}
-		n.tap = append(n.tap, tap)
+		n.tap = append(n.tap, cmp.Or(br.Tap, 1))
 		sin, cos := math.Sincos(br.ShiftDeg * math.Pi / 180)
 		n.cosφ, n.sinφ = append(n.cosφ, cos), append(n.sinφ, sin)
 	}

@@ -106,6 +106,5 @@ func (y *PowerFlow) fill(n *network.Network, p Point, pd, qd []float64, atLimit 
 		y.Bus = append(y.Bus, FlowBus{ID: id, Name: n.BusName[b], Type: n.Kind[b].String(), Vm: p.Vm[b], Va: Degrees(p.Va[b]), Pd: pd[b] * n.BaseMVA, Qd: qd[b] * n.BaseMVA, Limit: limit})
 	}
 	y.Dispatch = p.Dispatch()
-	loss := y.Dispatch.Loss()
-	y.LossMW, y.Violations = &loss, p.Broken()
+	y.LossMW, y.Violations = new(y.Dispatch.Loss()), p.Broken()
 }

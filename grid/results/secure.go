@@ -82,8 +82,7 @@ func Secure(n *network.Network, s *secure.Solver, opt secure.Options, pr secure.
 	out.Objective = &r.Objective
 	out.Bus = OptimalBuses(n, pr.Pd, pr.Qd, r.Vm, r.Va, r.LambdaP)
 	out.Dispatch = NewPoint(n, r.Vm, r.Va, r.Pg, r.Qg).Dispatch()
-	loss := out.Dispatch.Loss()
-	out.LossMW = &loss
+	out.LossMW = new(out.Dispatch.Loss())
 	return out
 }
 

@@ -1,6 +1,7 @@
 package secure
 
 import (
+	"cmp"
 	"context"
 	"math"
 
@@ -378,9 +379,7 @@ func (p *interior) keepsBarrier(m norms, mean, minBarrier, length float64) bool 
 		p.error, p.barrier = err, 0
 		return false
 	}
-	if p.barrier == 0 {
-		p.barrier = mean
-	}
+	p.barrier = cmp.Or(p.barrier, mean)
 	scale := max(1, m.multiplier/100)
 	for p.barrier > minBarrier {
 		residual := 0.0

@@ -1,6 +1,7 @@
 package secure
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 )
@@ -196,10 +197,7 @@ func (t *state) switchMode(c *switching, i int) {
 func (t *state) multiplierAcross(i int) float64 {
 	l := &t.limits[i]
 	if l.kind == shareLimit {
-		upper := float64(t.switching.active[l.element])
-		if upper == 0 {
-			upper = l.sign
-		}
+		upper := cmp.Or(float64(t.switching.active[l.element]), l.sign)
 		return upper*t.x[t.bus[t.sys.net.GenBus[l.element]]+activeDualOffset] - t.z[i]
 	}
 	place := slices.Index(t.reactive, l.element)

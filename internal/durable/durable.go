@@ -193,8 +193,7 @@ func Probe(path string) error {
 	_ = sweepFirst(filepath.Dir(target)) // of a probe that was killed; what stands in its way stops a new one, too
 	f, err := temporary(target, 0o600)
 	if err != nil {
-		var of *fs.PathError
-		if errors.As(err, &of) { // whose path is the temporary's
+		if of, ok := errors.AsType[*fs.PathError](err); ok { // whose path is the temporary's
 			err = of.Err
 		}
 		return &Refusal{fmt.Errorf("%s cannot be written: the folder %s takes no new file: %w", path, filepath.Dir(target), err)}

@@ -166,8 +166,7 @@ func (p *Package) check(fset *token.FileSet, imports *importer, path string, fil
 		}
 		var hard []types.Error
 		config := types.Config{Importer: imports, Error: func(err error) {
-			var e types.Error
-			if errors.As(err, &e) && !e.Soft {
+			if e, ok := errors.AsType[types.Error](err); ok && !e.Soft {
 				hard = append(hard, e)
 			}
 		}}

@@ -93,8 +93,7 @@ func unknown(path string, source any, t reflect.Type) error {
 
 // plain says of an error of encoding/json which field it is about.
 func plain(err error) error {
-	var kind *json.UnmarshalTypeError
-	if errors.As(err, &kind) {
+	if kind, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		return fmt.Errorf("%s is a %s, want %s", name(kind.Field), kind.Value, kind.Type)
 	}
 	if errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF) {
@@ -175,8 +174,7 @@ func unique(text []byte) error {
 	dec = json.NewDecoder(bytes.NewReader(whole))
 	dec.UseNumber()
 	err := nested(dec)
-	var duplicate *FieldError
-	if errors.As(err, &duplicate) {
+	if duplicate, ok := errors.AsType[*FieldError](err); ok {
 		return fmt.Errorf("%s appears twice", duplicate.Field)
 	}
 	return err
@@ -203,8 +201,7 @@ func nested(dec *json.Decoder) error {
 
 // withHolder puts what holds a value before the path of an error in it.
 func withHolder(holder string, err error) error {
-	var duplicate *FieldError
-	if errors.As(err, &duplicate) {
+	if duplicate, ok := errors.AsType[*FieldError](err); ok {
 		duplicate.Field = Below(holder, duplicate.Field)
 	}
 	return err

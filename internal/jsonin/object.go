@@ -52,9 +52,8 @@ func Object(text []byte, kind, like string) (Fields, error) {
 		fields[name] = value
 		return nil
 	})
-	var duplicate *FieldError
 	switch {
-	case errors.As(err, &duplicate):
+	case errors.As(err, new(*FieldError)):
 		return nil, err
 	case err != nil:
 		return nil, fmt.Errorf("the %s is not JSON: %w", kind, err)

@@ -39,8 +39,7 @@ func (e *Error) in(word func(name string) string) string {
 // In is the text of an error with the fields of an Error that it wraps in other words.
 func In(err error, word func(name string) string) string {
 	text := err.Error()
-	var e *Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*Error](err); ok {
 		text = strings.Replace(text, e.Error(), e.in(word), 1)
 	}
 	return text

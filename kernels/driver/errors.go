@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -128,11 +129,7 @@ type CallError struct {
 }
 
 func (e *CallError) Error() string {
-	name := e.Name
-	if name == "" {
-		name = fmt.Sprintf("CUDA error %d", e.Code)
-	}
-	s := e.Call + ": " + name
+	s := e.Call + ": " + cmp.Or(e.Name, fmt.Sprintf("CUDA error %d", e.Code))
 	if e.Text != "" {
 		s += " (" + e.Text + ")"
 	}

@@ -51,8 +51,7 @@ func Find(dir string) (Module, error) {
 	list := exec.Command("go", "list", "-mod=readonly", "-m", "-f", "{{.Dir}}", engine)
 	list.Dir = root
 	out, err := list.Output()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		err = errors.New(string(bytes.TrimSpace(exit.Stderr)))
 	}
 	if err != nil {

@@ -38,9 +38,8 @@ func Find(driver int) (*Compiler, error) {
 	var newer error
 	for _, name := range candidates {
 		c, err := Open(name)
-		var missing *MissingError
 		switch {
-		case errors.As(err, &missing):
+		case errors.As(err, new(*MissingError)):
 		case err != nil:
 			return nil, err
 		case driver == 0 || c.version() <= driver:

@@ -1,6 +1,7 @@
 package certificate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -32,9 +33,7 @@ func Of(ctx context.Context, c *gpc.Case, e *gpc.Engine, s gpc.Setup, scenarios,
 	if progress == nil {
 		progress = func(string, int, int) {}
 	}
-	if s.Method == "" {
-		s.Method = certified(c)
-	}
+	s.Method = cmp.Or(s.Method, certified(c))
 	r, err := c.Resolve(s)
 	switch {
 	case err != nil:

@@ -161,11 +161,7 @@ const tangentEnergy = 0.95
 
 // principal counts the singular values that hold tangentEnergy.
 func principal(values []float64) int {
-	total := 0.0
-	for _, v := range values {
-		total += v * v
-	}
-	sum := 0.0
+	total, sum := tensor.DotInOrder(values, values), 0.0
 	for i, v := range values {
 		if sum += v * v; sum >= tangentEnergy*total {
 			return i + 1

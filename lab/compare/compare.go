@@ -1,6 +1,7 @@
 package compare
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"path/filepath"
@@ -122,9 +123,7 @@ func (c *Comparison) row(r *bench.Result, k int) *ComparedRow {
 		c.Rows = append(c.Rows, ComparedRow{Op: r.Op, Case: r.Case, Size: r.Size, Batch: r.Batch, Precision: r.Precision})
 	}
 	row := &c.Rows[at]
-	if row.Size == "" {
-		row.Size = r.Size
-	}
+	row.Size = cmp.Or(row.Size, r.Size)
 	return row
 }
 

@@ -1,6 +1,7 @@
 package deadline
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,10 +27,7 @@ func drive(ctx context.Context, c *domain.Case, k domain.Controller, opt Deadlin
 	if c.Plant == nil {
 		return nil, errors.New("the case has no plant to decide for")
 	}
-	spec, episodes := c.Problem.Spec(), opt.Episodes
-	if episodes == 0 {
-		episodes = defaultRecorded
-	}
+	spec, episodes := c.Problem.Spec(), cmp.Or(opt.Episodes, defaultRecorded)
 	abilities := domain.AbilitiesOfController(k)
 	for e := range episodes {
 		ep, err := c.Plant.Episode(opt.Seed, e, domain.EpisodeOptions{Preference: opt.Preference, Context: ctx})
@@ -81,12 +79,8 @@ func KeepDeadlines(ctx context.Context, c *domain.Case, k domain.Controller, opt
 		return nil, err
 	}
 	period := time.Duration(math.Round(1e9 / opt.Rate))
-	deadline := opt.Deadline
-	if deadline == 0 {
-		deadline = period
-	}
 	releases := int(opt.For / period)
-	l := newLoop(max(1, releases), period, deadline)
+	l := newLoop(max(1, releases), period, cmp.Or(opt.Deadline, period))
 	u := make([]float64, c.Problem.Spec().ActionSize())
 	abilities := domain.AbilitiesOfController(k)
 	runtime.GC()

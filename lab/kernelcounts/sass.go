@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"debug/elf"
 	"encoding/binary"
 	"errors"
@@ -75,12 +76,11 @@ func disassemble(tool string, cubin []byte) ([]kernelCode, error) {
 	}
 	defer os.Remove(file.Name())
 	_, err = file.Write(cubin)
-	if err = firstOf(err, file.Close()); err != nil {
+	if err = cmp.Or(err, file.Close()); err != nil {
 		return nil, err
 	}
 	out, err := exec.Command(tool, "-c", file.Name()).Output()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		return nil, fmt.Errorf("%s: %w\n%s", tool, err, exit.Stderr)
 	} else if err != nil {
 		return nil, err
@@ -90,15 +90,6 @@ func disassemble(tool string, cubin []byte) ([]kernelCode, error) {
 		return nil, err
 	}
 	return kernels, describeKernels(kernels, cubin)
-}
-
-func firstOf(errs ...error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 var (
@@ -220,7 +211,7 @@ func describeKernels(kernels []kernelCode, cubin []byte) error {
 		if s := file.Section(".nv.shared." + k.name); s != nil {
 			k.shared = max(0, int(s.Size)-reservedShared)
 		}
-		err = firstOf(err, attributes(file, ".nv.info."+k.name, func(number byte, words []uint32) {
+		err = cmp.Or(err, attributes(file, ".nv.info."+k.name, func(number byte, words []uint32) {
 			if number == attributeMaxThreads && len(words) > 0 {
 				k.threads = int(words[0])
 			}

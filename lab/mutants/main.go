@@ -173,11 +173,10 @@ func (p *listed) try(m mutant, limit time.Duration, folder string) (string, erro
 		return "", err
 	}
 	said, err := p.test("-overlay", overlay, "-timeout", limit.String()).CombinedOutput()
-	var failed *exec.ExitError
 	switch {
 	case err == nil:
 		return survived, nil
-	case !errors.As(err, &failed):
+	case !errors.As(err, new(*exec.ExitError)):
 		return "", err
 	case strings.Contains(string(said), "[build failed]"):
 		return invalid, nil

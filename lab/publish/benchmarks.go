@@ -13,14 +13,7 @@ import (
 // printed is the last run with a benchmark that is wanted on the first device that has one; nil:
 // none is recorded.
 func (d devices) printed(wanted func(m peerrecord.Benchmark) bool) *peerrecord.Benchmarked {
-	for _, r := range d {
-		for _, b := range slices.Backward(report.Of[peerrecord.Benchmarked](r)) {
-			if slices.ContainsFunc(b.Benchmarks, wanted) {
-				return &b
-			}
-		}
-	}
-	return nil
+	return latest(d, func(b *peerrecord.Benchmarked) bool { return slices.ContainsFunc(b.Benchmarks, wanted) })
 }
 
 // below are the benchmarks that a benchmark of go test runs.

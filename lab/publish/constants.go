@@ -279,11 +279,7 @@ func sumHead(sum string) string { return "`" + sum[:min(len(sum), 12)] + "`" }
 
 // projectionPairings are a case's, the bundled map's first, then by the map's name.
 func projectionPairings(r report.Run) (out []closedloop.Pairing) {
-	for _, p := range report.Of[closedloop.Pairing](r.Records) {
-		if p.Case == r.Name && report.UnprojectedAside(&p) {
-			out = append(out, p)
-		}
-	}
+	out = report.Where(r.Records, func(p *closedloop.Pairing) bool { return p.Case == r.Name && report.UnprojectedAside(p) })
 	slices.SortStableFunc(out, func(a, b closedloop.Pairing) int { return cmp.Compare(a.Map.File, b.Map.File) })
 	return out
 }

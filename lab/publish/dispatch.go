@@ -143,11 +143,7 @@ func (d devices) steered(cases ...string) string {
 		return names
 	}
 	for _, r := range report.RunsOf(d, swept) {
-		for _, s := range report.Of[closedloop.Steering](r.Records) {
-			if s.Case == r.Name {
-				all = append(all, s)
-			}
-		}
+		all = append(all, report.Where(r.Records, func(s *closedloop.Steering) bool { return s.Case == r.Name })...)
 	}
 	if all == nil {
 		return noRecord

@@ -200,15 +200,32 @@ func linkedFrom(page, text string) string {
 // devices are the records of every device.
 type devices []*report.Records
 
-// last is the last record of a type on the first device that has one, nil for none.
-func last[T any](d devices) *T {
+// first is the first record of a type that is wanted, of the first device that has one; nil: there is none.
+func first[T any](d devices, wanted func(v *T) bool) *T {
 	for _, r := range d {
-		if all := report.Of[T](r); len(all) > 0 {
-			return &all[len(all)-1]
+		for _, v := range report.Of[T](r) {
+			if wanted(&v) {
+				return &v
+			}
 		}
 	}
 	return nil
 }
+
+// latest is the last of that device.
+func latest[T any](d devices, wanted func(v *T) bool) *T {
+	for _, r := range d {
+		for _, v := range slices.Backward(report.Of[T](r)) {
+			if wanted(&v) {
+				return &v
+			}
+		}
+	}
+	return nil
+}
+
+// last is the last record of a type on the first device that has one, nil for none.
+func last[T any](d devices) *T { return latest(d, func(*T) bool { return true }) }
 
 // shown is a part of a page that one record makes, noRecord where there is none.
 func shown[T any](of func(d devices) *T, text func(r *T) string) func(d devices) string {

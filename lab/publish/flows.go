@@ -167,14 +167,7 @@ func foundOptima(p *peerrecord.Record) string { return report.Tables(optimaSecti
 
 // timed is the last record of other programs' times of an operation on the first device that has one; nil: none is recorded.
 func (d devices) timed(op string) *peerrecord.Record {
-	for _, r := range d {
-		for _, p := range slices.Backward(report.Of[peerrecord.Record](r)) {
-			if len(p.Ratios) > 0 && p.Ratios[0].Op == op {
-				return &p
-			}
-		}
-	}
-	return nil
+	return latest(d, func(p *peerrecord.Record) bool { return len(p.Ratios) > 0 && p.Ratios[0].Op == op })
 }
 
 // timedOf is devices.timed of an operation.
@@ -233,7 +226,6 @@ func besideIPOPT(p *peerrecord.Record) string {
 	factors.Note = fmt.Sprintf("One numeric factorisation, MUMPS / ours in the geometric mean: %s alone, %s side by side.", mean(peerrecord.OpFactor, true), mean(peerrecord.OpFactor, false))
 	if len(failed.Rows) == 1 {
 		solves.Note += " Both have an optimum of every network."
-		return report.Tables(solves, factors)
 	}
 	return report.Tables(solves, failed, factors)
 }
@@ -305,16 +297,12 @@ func optimaSection(p *peerrecord.Record) report.Section {
 
 // listing is the table of many networks of a kind.
 func listing(kind string) func(d devices) string {
-	return func(d devices) string {
-		for _, r := range d {
-			for _, l := range report.Of[peerrecord.Listing](r) {
-				if l.Kind == kind {
-					return report.Tables(report.Section{Rows: append([][]string{l.Columns}, l.Rows...), Provenance: fmt.Sprintf("Commit %s, beside version %s, %s.", l.Commit, l.Note, l.Device)})
-				}
-			}
-		}
-		return noRecord
+	ofKind := func(d devices) *peerrecord.Listing {
+		return first(d, func(l *peerrecord.Listing) bool { return l.Kind == kind })
 	}
+	return shown(ofKind, func(l *peerrecord.Listing) string {
+		return report.Tables(report.Section{Rows: append([][]string{l.Columns}, l.Rows...), Provenance: fmt.Sprintf("Commit %s, beside version %s, %s.", l.Commit, l.Note, l.Device)})
+	})
 }
 
 // pandapower are the tables of a run: power flows, optima, and what either does not solve.
@@ -393,9 +381,6 @@ func learnedFlows(p *peerrecord.LearnedFlows) string {
 			{"a second of CPU", "{ASecond %.0f}"}, {"imbalance, pu", "{Mismatch tiny}"}, {"violation, pu", "{Violation tiny}"},
 			{"of the duals: stationarity, complementarity", "{Stationarity tiny}, {Complementarity tiny}"},
 		}, p.Rows),
-	}
-	if len(p.Sets) == 0 {
-		return report.Tables(flows)
 	}
 	return report.Tables(flows, report.Section{
 		Note: "A part of OPFData's sets of 300 000, written by `griddata.generate` as its authors pack them, on all cores; the whole is by that part.",

@@ -18,11 +18,9 @@ var plainKinds = []string{"the paper's losses", "plain: the action loss alone", 
 
 // plainPairings are a case's of a map of the paper's losses, a plain network of the same data, and the bundled map.
 func plainPairings(r report.Run) (out []closedloop.Pairing) {
-	for _, p := range report.Of[closedloop.Pairing](r.Records) {
-		if p.Case == r.Name && strings.HasSuffix(p.Map.File, plainMap) && len(p.Pairs) == len(plainKinds) {
-			out = append(out, p)
-		}
-	}
+	out = report.Where(r.Records, func(p *closedloop.Pairing) bool {
+		return p.Case == r.Name && strings.HasSuffix(p.Map.File, plainMap) && len(p.Pairs) == len(plainKinds)
+	})
 	slices.SortStableFunc(out, func(a, b closedloop.Pairing) int { return cmp.Compare(b.Regime, a.Regime) }) // the paper's loads first
 	return out
 }

@@ -40,9 +40,6 @@ func (d devices) gpuTests() string {
 			s.Rows = append(s.Rows, []string{gpuName(r), fmt.Sprintf("all, commit `%s`", c.Commit), fmt.Sprintf("%d of %d", passed, passed+failed), fmt.Sprint(failed), "", ""})
 		}
 	}
-	if len(s.Rows) == 1 {
-		return ""
-	}
 	return report.Tables(s)
 }
 
@@ -63,7 +60,7 @@ func gpuChecks(w *peerrecord.WholeJobs) string {
 	for _, v := range w.Decisions {
 		same.Rows = append(same.Rows, []string{v.Case, backticked(v.Methods), v.Result})
 	}
-	return report.Tables(tools) + "\n" + report.Tables(same)
+	return report.Tables(tools, same)
 }
 
 func jobsOrigin(w *peerrecord.WholeJobs) string {
@@ -98,10 +95,7 @@ func wholeJobs(w *peerrecord.WholeJobs) string {
 		}
 		s.Rows = append(s.Rows, []string{j.Job, span(j.MS), or(j.TF32MS, fmt.Sprint(j.TF32MS)), or(j.P99MS, fmt.Sprint(j.P99MS)), or(j.Forecast[1], span(j.Forecast)), of, or(j.CoresMS, fmt.Sprint(j.CoresMS)), ratio, j.Because})
 	}
-	if len(later.Rows) == 1 {
-		return report.Tables(s)
-	}
-	return report.Tables(s) + "\n" + report.Tables(later)
+	return report.Tables(s, later)
 }
 
 func span[T comparable](v [2]T) string {
@@ -146,9 +140,6 @@ func (d devices) gpuOperations() string {
 		}
 		s.Rows = append(s.Rows, row)
 	}
-	if len(keys) == 0 {
-		return ""
-	}
 	return report.Tables(s)
 }
 
@@ -161,9 +152,6 @@ func (d devices) gpuPeers() string {
 				s.Rows = append(s.Rows, []string{gpuName(r), v.Op + ", " + v.Case, fmt.Sprint(v.Batch), v.Peer, fmt.Sprintf("%.0f", v.OursUS), fmt.Sprintf("%.0f", v.PeerUS), fmt.Sprintf("%s [%s, %s]", report.Ratio(v.Ratio), report.Ratio(v.Lo), report.Ratio(v.Hi))})
 			}
 		}
-	}
-	if len(s.Rows) == 1 {
-		return ""
 	}
 	return report.Tables(s)
 }
@@ -199,9 +187,6 @@ func (d devices) gpuLaunches() string {
 				}
 			}
 		}
-	}
-	if len(s.Rows) == 1 {
-		return ""
 	}
 	return report.Tables(s)
 }

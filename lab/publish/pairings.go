@@ -134,28 +134,25 @@ func (d devices) trainings() string {
 // rounds are those of a case's compilation, with the reason of each.
 func (d devices) rounds(name string) string {
 	s := report.Section{Rows: [][]string{{"round", "why", "scenarios (near the worst)", "samples", "epochs", "own starts, mean %", "held-out, mean %", "p90 %", "max %", "confirmed: mean, p90, max %", "s"}}}
-	for _, r := range d {
-		c := r.Compilation(name)
-		if c == nil {
-			continue
-		}
-		for _, round := range c.Rounds {
-			confirmed, seconds := "–", "–"
-			if m := round.Confirmed; m != nil {
-				confirmed = m.Mean.Text("%.3g") + ", " + m.P90.Text("%.3g") + ", " + m.Max.Text("%.3g")
-			}
-			if !report.Disturbed(c.Load) {
-				seconds = fmt.Sprintf("%.0f", round.Seconds.Solve+round.Seconds.Train+round.Seconds.Evaluate)
-			}
-			s.Rows = append(s.Rows, []string{
-				string(round.Kind), round.Why, fmt.Sprintf("%d (%d)", round.Scenarios, round.Focused), fmt.Sprint(round.Samples), fmt.Sprint(round.Epochs), round.Training.Mean.Text("%.3g"),
-				round.HeldOut.Mean.Text("%.3g"), round.HeldOut.P90.Text("%.3g"), round.HeldOut.Max.Text("%.3g"), confirmed, seconds,
-			})
-		}
-		s.Note, s.Provenance = fmt.Sprintf("Rounds ended: %s.", c.Ended), report.Origin("", c.Commit, c.Device, c.Load)
-		return report.Tables(s)
+	c := d.compilation(name)
+	if c == nil {
+		return noRecord
 	}
-	return noRecord
+	for _, round := range c.Rounds {
+		confirmed, seconds := "–", "–"
+		if m := round.Confirmed; m != nil {
+			confirmed = m.Mean.Text("%.3g") + ", " + m.P90.Text("%.3g") + ", " + m.Max.Text("%.3g")
+		}
+		if !report.Disturbed(c.Load) {
+			seconds = fmt.Sprintf("%.0f", round.Seconds.Solve+round.Seconds.Train+round.Seconds.Evaluate)
+		}
+		s.Rows = append(s.Rows, []string{
+			string(round.Kind), round.Why, fmt.Sprintf("%d (%d)", round.Scenarios, round.Focused), fmt.Sprint(round.Samples), fmt.Sprint(round.Epochs), round.Training.Mean.Text("%.3g"),
+			round.HeldOut.Mean.Text("%.3g"), round.HeldOut.P90.Text("%.3g"), round.HeldOut.Max.Text("%.3g"), confirmed, seconds,
+		})
+	}
+	s.Note, s.Provenance = fmt.Sprintf("Rounds ended: %s.", c.Ended), report.Origin("", c.Commit, c.Device, c.Load)
+	return report.Tables(s)
 }
 
 // foreign are the pairings wanted of all devices, of cases that the program does not have.
@@ -272,9 +269,6 @@ func (d devices) mapsBesideSolvers() string {
 			times, between,
 		})
 	})
-	if len(s.Rows) < 2 {
-		return ""
-	}
 	return report.Tables(s)
 }
 
@@ -314,14 +308,7 @@ func (d devices) weightings() string {
 
 // steering is a case's sweep over weightings on the first device that has one.
 func (d devices) steering(name string) *closedloop.Steering {
-	for _, r := range d {
-		for _, v := range report.Of[closedloop.Steering](r) {
-			if v.Case == name {
-				return &v
-			}
-		}
-	}
-	return nil
+	return first(d, func(v *closedloop.Steering) bool { return v.Case == name })
 }
 
 func weighting(w []float64) string {
@@ -365,12 +352,7 @@ func pairedMethod(p *closedloop.Pairing, method string) *closedloop.Paired {
 
 // compilation is a case's on the first device that has one.
 func (d devices) compilation(name string) *compile.Report {
-	for _, r := range d {
-		if c := r.Compilation(name); c != nil {
-			return c
-		}
-	}
-	return nil
+	return first(d, func(c *compile.Report) bool { return c.Case == name })
 }
 
 // pairing is the undisturbed one of whole methods of a case of the gallery that was recorded with times.
@@ -395,14 +377,7 @@ func (d devices) undisturbed(name string, wanted func(p *closedloop.Pairing) boo
 // horizonPeers is the record of the solvers of a receding horizon: the first whose checks
 // compare optima.
 func (d devices) horizonPeers() *peerrecord.Record {
-	for _, r := range d {
-		for _, p := range report.Of[peerrecord.Record](r) {
-			if len(p.Checks) > 0 {
-				return &p
-			}
-		}
-	}
-	return nil
+	return first(d, func(p *peerrecord.Record) bool { return len(p.Checks) > 0 })
 }
 
 // systems are those of that record.

@@ -59,15 +59,8 @@ func (d devices) pairs(wanted func(m *closedloop.Comparison) bool, names []strin
 
 // comparisons are those of the first device that has some, by system and conditions.
 func (d devices) comparisons(wanted func(m *closedloop.Comparison) bool) (out []closedloop.Compared) {
-	for _, r := range d {
-		for _, c := range report.Of[closedloop.Compared](r) {
-			if len(c.Comparisons) > 0 && wanted(&c.Comparisons[0]) {
-				out = append(out, c)
-			}
-		}
-		if len(out) > 0 {
-			break
-		}
+	for i := 0; i < len(d) && out == nil; i++ {
+		out = report.Where(d[i], func(c *closedloop.Compared) bool { return len(c.Comparisons) > 0 && wanted(&c.Comparisons[0]) })
 	}
 	slices.SortStableFunc(out, func(a, b closedloop.Compared) int {
 		x, y := &a.Comparisons[0], &b.Comparisons[0]

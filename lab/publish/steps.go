@@ -34,11 +34,7 @@ func stepped(p *closedloop.Pairing) bool {
 
 // stepPairings are a case's by noise and Δt.
 func stepPairings(r report.Run) (out []closedloop.Pairing) {
-	for _, p := range report.Of[closedloop.Pairing](r.Records) {
-		if p.Case == r.Name && stepped(&p) {
-			out = append(out, p)
-		}
-	}
+	out = report.Where(r.Records, func(p *closedloop.Pairing) bool { return p.Case == r.Name && stepped(p) })
 	slices.SortStableFunc(out, func(a, b closedloop.Pairing) int {
 		return cmp.Or(cmp.Compare(a.Noise, b.Noise), cmp.Compare(a.Pairs[0].Constants[latentStep], b.Pairs[0].Constants[latentStep]))
 	})

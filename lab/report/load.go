@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"compress/gzip"
 	"context"
 	"encoding/json"
@@ -215,9 +216,7 @@ func (t *Trace) check() error {
 			return fmt.Errorf("line %d: episode %d has no decision", e.SceneLine, e.Episode)
 		}
 		states := len(e.Lines[0].S) // their number may differ from scene to scene
-		if priorities == 0 {
-			priorities = len(e.Lines[0].Sigma)
-		}
+		priorities = cmp.Or(priorities, len(e.Lines[0].Sigma))
 		for _, l := range e.Lines {
 			if len(l.S) != states || len(l.Sigma) != priorities || states == 0 || priorities == 0 {
 				return fmt.Errorf("line %d has %d values of s and %d of sigma, want %d and %d, and some of each", l.Line, len(l.S), len(l.Sigma), states, priorities)

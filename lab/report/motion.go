@@ -233,11 +233,7 @@ func (o *Rollout) motion() (*draw.Motion, error) {
 
 // RolloutsOf are the roll-outs of a case by their numbers.
 func (r *Records) RolloutsOf(name string) (out []Rollout) {
-	for _, o := range Of[Rollout](r) {
-		if o.Case == name {
-			out = append(out, o)
-		}
-	}
+	out = Where(r, func(o *Rollout) bool { return o.Case == name })
 	slices.SortStableFunc(out, func(a, b Rollout) int { return a.Number - b.Number })
 	return out
 }

@@ -57,11 +57,9 @@ func ShiftText(shift map[string]float64) string {
 // PairingsWhere returns the pairings of a case under its own priority that are wanted: those of larger maps first, then
 // by shift, noise and bias.
 func (r *Records) PairingsWhere(name string, wanted func(p *closedloop.Pairing) bool) (out []closedloop.Pairing) {
-	for _, p := range Of[closedloop.Pairing](r) {
-		if p.Case == name && p.ScenesSHA256 == "" && len(p.Preference) == 0 && !byCandidates(&p) && !ByConstants(&p) && !retrained(&p) && wanted(&p) {
-			out = append(out, p)
-		}
-	}
+	out = Where(r, func(p *closedloop.Pairing) bool {
+		return p.Case == name && p.ScenesSHA256 == "" && len(p.Preference) == 0 && !byCandidates(p) && !ByConstants(p) && !retrained(p) && wanted(p)
+	})
 	slices.SortStableFunc(out, func(a, b closedloop.Pairing) int {
 		return cmp.Or(
 			cmp.Compare(b.Map.Samples, a.Map.Samples), cmp.Compare(a.Noise, b.Noise), cmp.Compare(a.Bias, b.Bias),
@@ -188,11 +186,7 @@ func (r *Records) CandidatesOf(name string, m *closedloop.Paired) int {
 
 // CandidatePairings are those of the case, most candidates first.
 func (r Run) CandidatePairings() (out []closedloop.Pairing) {
-	for _, p := range Of[closedloop.Pairing](r.Records) {
-		if p.Case == r.Name && byCandidates(&p) {
-			out = append(out, p)
-		}
-	}
+	out = Where(r.Records, func(p *closedloop.Pairing) bool { return p.Case == r.Name && byCandidates(p) })
 	slices.SortStableFunc(out, func(a, b closedloop.Pairing) int {
 		return r.CandidatesOf(r.Name, &b.Pairs[0]) - r.CandidatesOf(r.Name, &a.Pairs[0])
 	})
@@ -270,16 +264,6 @@ func (r *Records) compilationSections() (out []Section) {
 // CompiledCases are those of the compilations, by name.
 func (r *Records) CompiledCases() []string {
 	return casesOf(Of[compile.Report](r), func(c *compile.Report) string { return c.Case })
-}
-
-// Compilation is a case's; nil: there is none.
-func (r *Records) Compilation(name string) *compile.Report {
-	for _, c := range Of[compile.Report](r) {
-		if c.Case == name {
-			return &c
-		}
-	}
-	return nil
 }
 
 // mostOthers is the share of a machine that others may have while a loop is timed; beyond it the times are not the loop's own.

@@ -48,6 +48,16 @@ func Of[T any](r *Records) []T {
 	return all
 }
 
+// Where are those that are wanted.
+func Where[T any](r *Records, wanted func(v *T) bool) (out []T) {
+	for _, v := range Of[T](r) {
+		if wanted(&v) {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
 // Put adds records of one type.
 func Put[T any](r *Records, more ...T) { Set(r, append(Of[T](r), more...)) }
 
@@ -127,12 +137,9 @@ func (r *Records) InRegimes(name string) []closedloop.Result {
 // EvaluationsWhere are those of a case that are wanted, by regime, noise and method, on scenes that
 // were drawn: those that were given are no sample of anything.
 func (r *Records) EvaluationsWhere(name string, wanted func(e *closedloop.Result) bool) []closedloop.Result {
-	var out []closedloop.Result
-	for _, e := range Of[closedloop.Result](r) {
-		if e.Case == name && e.Bias == 0 && len(e.Shift) == 0 && e.ScenesSHA256 == "" && wanted(&e) {
-			out = append(out, e)
-		}
-	}
+	out := Where(r, func(e *closedloop.Result) bool {
+		return e.Case == name && e.Bias == 0 && len(e.Shift) == 0 && e.ScenesSHA256 == "" && wanted(e)
+	})
 	slices.SortStableFunc(out, func(a, b closedloop.Result) int {
 		return cmp.Or(cmp.Compare(a.Regime, b.Regime), cmp.Compare(a.Noise, b.Noise), r.rank(&a)-r.rank(&b))
 	})

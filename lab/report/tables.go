@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"math"
 	"reflect"
@@ -90,10 +91,7 @@ func cellText(v reflect.Value, format, divisor string) (text string, is bool) {
 	if write := formats[format]; write != nil {
 		return write(x), true
 	}
-	if format == "" {
-		format = "%g"
-	}
-	return Number(format, x), !math.IsNaN(x)
+	return Number(cmp.Or(format, "%g"), x), !math.IsNaN(x)
 }
 
 // field is what a path leads to; nil where something on it is nil or a map has no such key.

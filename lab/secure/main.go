@@ -111,8 +111,7 @@ func main() {
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "secure:", err)
-		var input *gpc.InputError
-		if errors.As(err, &input) {
+		if errors.As(err, new(gpc.InputError)) {
 			os.Exit(2)
 		}
 		os.Exit(1)

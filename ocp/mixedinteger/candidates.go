@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/bits"
 	"math/rand/v2"
+
+	"github.com/gpc-engine/gpc/tensor"
 )
 
 // random draws the numbers of rand.Rand without a call through an interface for each.
@@ -81,9 +83,7 @@ func (s *Search) sumUp(p *Plan) {
 			sum[v] = s.rng.Float64() - 0.5
 		}
 		for h := range s.steps {
-			for v, x := range s.chance(h, i) {
-				sum[v] += x
-			}
+			tensor.Axpy(1, s.chance(h, i), sum)
 			s.roundUp(p, h, i, sum)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/tensor"
 )
 
 // single is the priority of a single objective.
@@ -298,10 +299,7 @@ func (r *rollout) score(b *branch, i, first int) {
 	if margin := r.margin(i); !r.spec.Keeps(margin) {
 		b.violation -= margin
 	}
-	cost := 0.0
-	for k, w := range r.sigma[i*r.nj : (i+1)*r.nj] {
-		cost += w * r.j[i*r.nj+k]
-	}
+	cost := tensor.DotInOrder(r.sigma[i*r.nj:(i+1)*r.nj], r.j[i*r.nj:])
 	r.least = min(r.least, cost)
 	b.cost += cost
 	if failed := r.abilities.Failed; failed != nil {

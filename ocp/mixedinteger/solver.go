@@ -11,6 +11,7 @@ import (
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/ocp"
+	"github.com/gpc-engine/gpc/tensor"
 )
 
 const (
@@ -450,9 +451,7 @@ func (s *Solver) meanShares(search *Search, u []float64) {
 		for h := range len(u) / width {
 			step := min(h, search.steps-1)
 			s.shares.Share(safe[i].Actions[step*nu:(step+1)*nu], row)
-			for k, v := range row {
-				u[h*width+k] += weight * v
-			}
+			tensor.Axpy(weight, row, u[h*width:])
 		}
 	}
 	for k := range u {

@@ -37,8 +37,6 @@ func solve(l *[maxVariables * maxVariables]float64, n int, b []float64) {
 		row := l[i*maxVariables : i*maxVariables+i+1]
 		x := b[i] * row[i]
 		b[i] = x
-		for j, r := range row[:i] {
-			b[j] -= x * r
-		}
+		tensor.Axpy(-x, row[:i], b)
 	}
 }

@@ -277,9 +277,7 @@ func (w *interior) direction(h *horizonProblem, n, m int, mu float64) bool {
 			if r == 2*h.steps && i == 0 {
 				clear(row[:n])
 			}
-			for j := range r + 1 {
-				row[j] += c * g[r] * g[j]
-			}
+			tensor.Axpy(c*g[r], g[:r+1], row)
 		}
 	}
 

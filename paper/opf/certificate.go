@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/tensor"
 )
 
 // certificateReach, pu: a limit with more room is no row of a certificate at first.
@@ -155,9 +156,7 @@ func (w *workspace) dualGap(u []float64, weight float64) (bound float64) {
 	for k, lambda := range program.lambda {
 		if lambda > 0 {
 			bound += weight * lambda * (powerGuard - program.boundOf(k))
-			for j, a := range program.row(k) {
-				reduced[j] -= weight * lambda * a
-			}
+			tensor.Axpy(-weight*lambda, program.row(k), reduced)
 		}
 	}
 	for j, entry := range p.control {

@@ -8,6 +8,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"github.com/gpc-engine/gpc/grid/network"
+	"github.com/gpc-engine/gpc/tensor"
 )
 
 // Standard deviations of what a control centre measures, pu: the magnitude of every voltage, and P and Q at both ends of every
@@ -59,9 +60,7 @@ func newAdmittances(n *network.Network, seed uint64, index int) *admittances {
 	a.scale(slices.Repeat([]float64{2}, n.Branches()), a.slope)
 	source := n.Admittance.Parts()
 	for i, part := range a.slope.Parts() {
-		for k, v := range source[i] { // admittances are linear in the factors
-			part[k] -= v
-		}
+		tensor.Axpy(-1, source[i], part) // admittances are linear in the factors
 	}
 	return a
 }

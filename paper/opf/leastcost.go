@@ -35,9 +35,7 @@ func (p *leastCost) solve(start int, tolerance float64) {
 	} else {
 		p.leastChange.solve(tolerance)
 	}
-	for j, v := range p.gradient {
-		p.x[j] -= v
-	}
+	tensor.Axpy(-1, p.gradient, p.x)
 }
 
 // boundOf is the bound of a row by x, after solve.

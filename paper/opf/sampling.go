@@ -13,6 +13,7 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/grid/acopf"
 	"github.com/gpc-engine/gpc/grid/secure"
+	"github.com/gpc-engine/gpc/tensor"
 )
 
 // The range of the scenario axes: the load level of the whole network (paper,
@@ -447,9 +448,7 @@ func (y *System) record(w *workspace, h *trainingChain, step int) bool {
 	}
 	base := make([]float64, len(u))
 	y.Base(h.s, h.c, base)
-	for i, b := range base {
-		sample.Target[i] -= b
-	}
+	tensor.Axpy(-1, base, sample.Target)
 	y.priority(h.s, h.c, h.pref, sample.Sigma)
 	w.objectives(h.c, sample.J)
 	h.samples = append(h.samples, sample)

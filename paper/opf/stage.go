@@ -1,6 +1,7 @@
 package opf
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -114,9 +115,7 @@ func (y *System) scene(g *staged) (Scene, error) {
 	if s.Branch == nil {
 		s.Branch = ones(n.Branches())
 	}
-	if s.Regime == "" {
-		s.Regime = givenRegime
-	}
+	s.Regime = cmp.Or(s.Regime, givenRegime)
 	return s, nil
 }
 

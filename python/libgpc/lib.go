@@ -86,8 +86,7 @@ func tell(err **C.char, e error) C.int32_t {
 	if err != nil {
 		*err = C.CString(option.In(e, argumentOf))
 	}
-	var input gpc.InputError
-	if errors.As(e, &input) {
+	if errors.As(e, new(gpc.InputError)) {
 		return refused
 	}
 	return failed

@@ -3,6 +3,8 @@
 package main
 
 import (
+	"cmp"
+
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/closedloop"
 )
@@ -56,12 +58,7 @@ func (m measured) or(other measured) measured {
 	if m.Informed {
 		return m
 	}
-	if m.Estimate == nil {
-		m.Estimate = other.Estimate
-	}
-	if m.Window == nil {
-		m.Window = other.Window
-	}
+	m.Estimate, m.Window = cmp.Or(m.Estimate, other.Estimate), cmp.Or(m.Window, other.Window)
 	return m
 }
 

@@ -196,7 +196,7 @@ func newTheirs(python, path string, list []int) (*theirs, error) {
 	}
 	p := &theirs{voltages: filepath.Join(folder, "voltages")}
 	if p.Process, err = peerrecord.StartProcess([]string{"VOLTAGES=" + p.voltages, "OMP_NUM_THREADS=1"}, python,
-		filepath.Join("bench", "peers", "outages", "peer.py"), path, fmt.Sprint(tolerance), fmt.Sprint(iterations)); err != nil {
+		filepath.Join("lab", "peers", "outages", "peer.py"), path, fmt.Sprint(tolerance), fmt.Sprint(iterations)); err != nil {
 		return nil, err
 	}
 	words := make([]string, len(list))
