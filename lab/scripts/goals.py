@@ -1,4 +1,4 @@
-"""Loops with a goal beside the exact solver's: `python lab/scripts/goals.py [--states 100] CASE …` prints a JSON array.
+"""Loops with a goal beside the exact solver's: `python lab/scripts/goals.py [--states 100] [--only GOAL] CASE …` prints a JSON array.
 
 From the start of each test episode one objective is bounded at 30 % of the exact front's range (100 weightings), or comes first: its bound is then its
 least and a hundredth of that range. The least is of a solve in which the other counts a thousandth, each as a share of its range. `direct` and
@@ -78,6 +78,7 @@ def main() -> None:
     parser.add_argument("--states", type=int, default=100)
     parser.add_argument("--seed", type=int, default=2029)
     parser.add_argument("--untimed", action="store_true")
+    parser.add_argument("--only", metavar="GOAL", help="such as \"first energy\"")
     parser.add_argument("cases", nargs="+", metavar="CASE")
     o = parser.parse_args()
     rows = []
@@ -92,6 +93,8 @@ def main() -> None:
                     continue
                 for k, name in enumerate(names):
                     for kind in ("bound", "first"):
+                        if o.only not in (None, f"{kind} {name}"):
+                            continue
                         bound, along, weights = goal(s, observation, k, kind == "first", best, w)
                         asked = {name: f"<= {float(bound)!r}"} if kind == "bound" else [name, names[1 - k]]
                         for method, loop in loops.items():
