@@ -227,9 +227,9 @@ func (f *Fronts) Front(ctx context.Context, obs Observation, opt FrontOptions) (
 	return front, nil
 }
 
-// polish improves the plans of points by the problem's own method, and then what is cheapest under their weights of others' plans.
-// Of more than polishedPoints the others try what lies between the two cheapest of these. Where the roll-out of a plan's projected
-// actions keeps the limits and costs less than the point, it is the point's.
+// polish improves the plans of points by the problem's own method, each from its own and then from what is cheapest under its weights of
+// others'. Of more than polishedPoints the others try what lies between the two cheapest of these. Where the roll-out of a plan's
+// projected actions keeps the limits and costs less than the point, it is the point's.
 func (f *Fronts) polish(ctx context.Context, front *Front, obs Observation, opt FrontOptions) error {
 	improve := domain.AbilitiesOfProblem(f.problem).Polish
 	able := f.search == nil && improve != nil && f.problem.Spec().Plan == 1
@@ -261,48 +261,55 @@ func (f *Fronts) polish(ctx context.Context, front *Front, obs Observation, opt 
 	if opt.Polish < 0 {
 		opt.Polish = polishIterations
 	}
-	improved := make([]bool, len(front.Points))
-	for round := range 3 {
-		points, batch := slices.Clone(front.Points), numbers[:n]
-		sources := points
-		if round == 2 {
-			batch, sources = numbers[n:], nil
-			for _, i := range numbers[:n] {
-				sources = append(sources, points[i])
-			}
+	given := slices.Clone(front.Points)
+	// adopt makes a plan a point's where that is better.
+	adopt := func(p *FrontPoint, plan []float64) {
+		q := simulated(f.problem, obs, p.W, slices.Clone(plan), true)
+		if q.Feasible && (!p.Feasible || tensor.DotInOrder(p.W, q.J) < tensor.DotInOrder(p.W, p.J)) {
+			*p = q
 		}
-		parallel.Each(max(1, opt.Threads), len(batch), func(_, k int) {
-			i := batch[k]
-			p, best, second := &front.Points[i], &points[i], (*FrontPoint)(nil)
-			if round > 0 {
-				best, second = cheapest(sources, p.W)
-			}
-			if round == 1 && best == &points[i] {
-				best = second // its own was polished
-			}
-			if ctx.Err() != nil || best == nil || round == 2 && second == nil {
-				return
-			}
-			try := func(plan []float64) {
-				q := simulated(f.problem, obs, p.W, slices.Clone(plan), true)
-				if q.Feasible && (!p.Feasible || tensor.DotInOrder(p.W, q.J) < tensor.DotInOrder(p.W, p.J)) {
-					*p, improved[i] = q, true
-				}
-			}
-			plan := slices.Clone(best.plan)
-			if round == 2 {
-				share := floats.Distance(p.W, best.W, 1)
-				share /= share + floats.Distance(p.W, second.W, 1)
-				floats.Scale(1-share, plan)
-				floats.AddScaled(plan, share, second.plan)
-			}
-			if try(plan); round < 2 && improve(obs.S, obs.C, domain.Preference{W: p.W}, plan, opt.Polish) {
-				try(plan)
+	}
+	// attempt gives a point a plan, and what the problem's method makes of it.
+	attempt := func(p *FrontPoint, plan []float64) {
+		if adopt(p, plan); improve(obs.S, obs.C, domain.Preference{W: p.W}, nil, plan, opt.Polish) {
+			adopt(p, plan)
+		}
+	}
+	each := func(numbers []int, do func(i int)) {
+		parallel.Each(max(1, opt.Threads), len(numbers), func(_, k int) {
+			if ctx.Err() == nil {
+				do(numbers[k])
 			}
 		})
 	}
-	for _, better := range improved {
-		if better {
+	chosen, others := numbers[:n], numbers[n:]
+	each(chosen, func(i int) { attempt(&front.Points[i], slices.Clone(front.Points[i].plan)) })
+	points := slices.Clone(front.Points)
+	each(chosen, func(i int) {
+		best, second := cheapest(points, points[i].W)
+		if best == &points[i] { // its own was polished
+			best = second
+		}
+		if best != nil {
+			attempt(&front.Points[i], slices.Clone(best.plan))
+		}
+	})
+	points = points[:0]
+	for _, i := range chosen {
+		points = append(points, front.Points[i])
+	}
+	each(others, func(i int) {
+		p := &front.Points[i]
+		if best, second := cheapest(points, p.W); second != nil {
+			plan, share := slices.Clone(best.plan), floats.Distance(p.W, best.W, 1)
+			share /= share + floats.Distance(p.W, second.W, 1)
+			floats.Scale(1-share, plan)
+			floats.AddScaled(plan, share, second.plan)
+			adopt(p, plan)
+		}
+	})
+	for i := range given {
+		if !slices.Equal(front.Points[i].plan, given[i].plan) {
 			front.Polished++
 		}
 	}

@@ -40,7 +40,7 @@ func (a *Batch) weigh(obs []Observation) ([]Observation, error) {
 		l := a.loopAt(i)
 		if obs[i].Preference.Goal == nil {
 			if l.pursuit.goal = nil; l.memory != nil {
-				l.memory.target = domain.Preference{}
+				l.memory.target = nil
 			}
 			continue
 		}
@@ -154,43 +154,49 @@ func (a *Batch) reach(l *loop, obs *Observation) error {
 	return nil
 }
 
-// target is what a polish is to minimise within the bounds: an objective, as a share of the front, or where none is named all without a bound.
-func (p *pursuit) target(objectives ...int) domain.Preference {
-	t, sum := domain.Preference{Goal: &domain.Goals{}}, 0.0
+// target is what a polish minimises: weighted objectives, summed along a plan within bounds.
+type target struct {
+	weights []float64
+	bounds  []domain.Bound
+}
+
+// target is of an objective within the bounds, as a share of the front, or where none is named of all without a bound.
+func (p *pursuit) target(objectives ...int) *target {
+	t, sum := &target{}, 0.0
 	bounded := func(m float64) bool { return !math.IsInf(m, 1) }
 	all := len(objectives) == 0 && !slices.ContainsFunc(p.most, func(m float64) bool { return !bounded(m) })
 	for j, reach := range p.reach {
 		w := 1 / reach
 		switch {
 		case bounded(p.most[j]):
-			t.Goal.Bounds = append(t.Goal.Bounds, domain.Bound{Objective: j, Most: p.most[j], Unit: 0.1 * reach})
+			t.bounds = append(t.bounds, domain.Bound{Objective: j, Most: p.most[j], Unit: 0.1 * reach})
 			if !all {
 				w *= boundedWeight
 			}
 		case len(objectives) > 0 && !slices.Contains(objectives, j):
 			w *= otherWeight
 		}
-		t.W, sum = append(t.W, w), sum+w
+		t.weights, sum = append(t.weights, w), sum+w
 	}
-	floats.Scale(1/sum, t.W)
+	floats.Scale(1/sum, t.weights)
 	return t
 }
 
-// goalCost is what a polish minimises, with what exceeds the bounds a number of times.
-func goalCost(target domain.Preference, J []float64, factor float64) float64 {
-	cost := tensor.DotInOrder(target.W, J)
-	for _, b := range target.Goal.Bounds {
-		cost += factor / boundedWeight * target.W[b.Objective] * max(0, J[b.Objective]-b.Most)
+// cost counts sums of objectives, and what exceeds the bounds a number of times.
+func (t *target) cost(J []float64, factor float64) float64 {
+	cost := tensor.DotInOrder(t.weights, J)
+	for _, b := range t.bounds {
+		cost += factor / boundedWeight * t.weights[b.Objective] * max(0, J[b.Objective]-b.Most)
 	}
 	return cost
 }
 
 // polishedFor is a further point of a front: the best of the plans for a target that are polished from what is best within the bounds, and
 // from what is about as good beyond them. Either may end at another optimum where the bounds are counted in another unit.
-func (a *Batch) polishedFor(target domain.Preference, obs Observation, f *Front) FrontPoint {
+func (a *Batch) polishedFor(t *target, obs Observation, f *Front) FrontPoint {
 	least := func(points []FrontPoint, factor float64) (best FrontPoint) {
 		for i := range points {
-			if p := &points[i]; p.Feasible && (best.J == nil || goalCost(target, p.J, factor) < goalCost(target, best.J, factor)) {
+			if p := &points[i]; p.Feasible && (best.J == nil || t.cost(p.J, factor) < t.cost(best.J, factor)) {
 				best = *p
 			}
 		}
@@ -199,11 +205,11 @@ func (a *Batch) polishedFor(target domain.Preference, obs Observation, f *Front)
 	candidates := []FrontPoint{least(f.Points, excessive)}
 	for _, start := range []FrontPoint{candidates[0], least(f.Points, 1)} {
 		for _, unit := range []float64{1, 0.1} {
-			plan, scaled := slices.Clone(start.plan), slices.Clone(target.Goal.Bounds)
+			plan, scaled := slices.Clone(start.plan), slices.Clone(t.bounds)
 			for i := range scaled {
 				scaled[i].Unit *= unit
 			}
-			a.search.polish.method(obs.S, obs.C, domain.Preference{W: target.W, Goal: &domain.Goals{Bounds: scaled}}, plan, leastIterations)
+			a.search.polish.method(obs.S, obs.C, domain.Preference{W: t.weights}, scaled, plan, leastIterations)
 			candidates = append(candidates, simulated(a.problem, obs, start.W, plan, true))
 			if len(scaled) == 0 {
 				break

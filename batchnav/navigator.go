@@ -16,6 +16,7 @@ package batchnav
 import (
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/gpc-engine/gpc/domain"
@@ -415,6 +416,9 @@ func (a *Batch) execute(i int, obs *Observation, d *Decision) {
 	d.Correction, d.Gap, d.Breaks = 0, 0, false
 	d.Consistent = flags&backend.LoopConsistent != 0
 	d.Limit = a.limit(l.variance)
+	if w := a.preference(obs).W; len(w) > 0 && l.pursuit.goal == nil && slices.Min(w) < a.spec.Training.LeastWeight() {
+		d.Fallback |= domain.FallbackWeights
+	}
 	d.OffMap = l.bad || !(d.Residual <= d.Limit) || a.outsideEnvelope(l.state, obs.C, l.variance)
 	if l.bad {
 		a.refuse(l, obs, d)

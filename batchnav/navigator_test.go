@@ -195,6 +195,36 @@ func TestABoundThatIsTooLargeAsksTheSolver(t *testing.T) {
 	}
 }
 
+// edged is a cart whose samples have the edges of the simplex.
+type edged struct{ *testdomain.Cart }
+
+func (p edged) Spec() *domain.Spec {
+	spec := *p.Cart.Spec()
+	spec.Training.Design.Name = "uniform"
+	return &spec
+}
+
+// A weighting that random samples leave out is named, unless it is a goal's.
+func TestWeightsBeyondTheSamplesAreNamed(t *testing.T) {
+	cart := testdomain.NewCart(50)
+	for _, c := range []struct {
+		p    domain.Problem
+		pref domain.Preference
+		want domain.Fallback
+	}{
+		{cart, domain.Preference{W: []float64{0.995, 0.005}}, domain.FallbackWeights},
+		{cart, domain.Preference{W: []float64{0.98, 0.02}}, 0},
+		{cart, adaptive, 0},
+		{edged{cart}, domain.Preference{W: []float64{1, 0}}, 0},
+		{cart, domain.Preference{Goal: &domain.Goals{First: []int{0}}}, 0},
+	} {
+		nav := require.Get(batchnav.NewNavigator(ref.New(), testdomain.Map(cart, 13, false), c.p, batchnav.Options{Direct: true}))(t)
+		if d := decide(t, nav, []float64{-0.1, 0}, c.pref); d.Fallback != c.want {
+			t.Errorf("under %+v: fallback %v, want %v", c.pref, d.Fallback, c.want)
+		}
+	}
+}
+
 // A batch decides row by row what single loops decide, bad rows included.
 func TestBatchEqualsSingleLoops(t *testing.T) {
 	cart := testdomain.NewCart(50)

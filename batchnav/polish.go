@@ -17,7 +17,7 @@ const polishIterations = 10
 // is better than the best.
 type polish struct {
 	*search
-	method        func(s, c []float64, pref domain.Preference, plan []float64, iterations int) bool
+	method        func(s, c []float64, pref domain.Preference, bounds []domain.Bound, plan []float64, iterations int) bool
 	best, another []float64 // [steps·action]
 }
 
@@ -39,19 +39,20 @@ func (p *polish) makeRoom(steps int) {
 func (p *polish) improve(m *memory, elite *crossentropy.Elite, s, c []float64, pref domain.Preference, plan []float32) {
 	nu := len(plan)
 	best, better := crossentropy.Elite{Cost: elite.Cost, Margin: elite.Margin}, false
-	if m.target.Goal != nil {
-		pref = m.target
-		best.Cost, best.Margin = p.scorePlan(s, c, pref, p.best)
+	var bounds []domain.Bound
+	if m.target != nil {
+		pref, bounds = domain.Preference{W: m.target.weights}, m.target.bounds
+		best.Cost, best.Margin = p.scorePlan(s, c, pref, m.target, p.best)
 	}
 	if len(m.plan) > 0 {
 		for offset := 0; offset < len(p.another); offset += nu { // the last action is held
 			copy(p.another[offset:offset+nu], m.plan[min(offset+nu, len(m.plan)-nu):])
 		}
-		better = p.adopt(s, c, pref, &best)
+		better = p.adopt(s, c, pref, m.target, &best)
 	}
 	copy(p.another, p.best)
-	if p.method(s, c, pref, p.another, p.opt.Polish) {
-		better = p.adopt(s, c, pref, &best) || better
+	if p.method(s, c, pref, bounds, p.another, p.opt.Polish) {
+		better = p.adopt(s, c, pref, m.target, &best) || better
 	}
 	m.change = m.change[:0]
 	if better {
@@ -64,9 +65,9 @@ func (p *polish) improve(m *memory, elite *crossentropy.Elite, s, c []float64, p
 }
 
 // adopt makes another plan the best where its roll-out is better.
-func (p *polish) adopt(s, c []float64, pref domain.Preference, best *crossentropy.Elite) bool {
+func (p *polish) adopt(s, c []float64, pref domain.Preference, t *target, best *crossentropy.Elite) bool {
 	var e crossentropy.Elite
-	e.Cost, e.Margin = p.scorePlan(s, c, pref, p.another)
+	e.Cost, e.Margin = p.scorePlan(s, c, pref, t, p.another)
 	if !p.sampler.Better(&e, best) {
 		return false
 	}
@@ -75,15 +76,15 @@ func (p *polish) adopt(s, c []float64, pref domain.Preference, best *crossentrop
 	return true
 }
 
-// scorePlan scores a plan, under a goal by what it is to minimise and what is beyond the bounds.
-func (p *polish) scorePlan(s, c []float64, pref domain.Preference, plan []float64) (cost, margin float64) {
+// scorePlan scores a plan, with a target by that and by what is beyond its bounds.
+func (p *polish) scorePlan(s, c []float64, pref domain.Preference, t *target, plan []float64) (cost, margin float64) {
 	b := domain.PlanBatch{S: s, C: c, Preference: pref, NoProjection: p.noProjection, Projected: p.projected[:p.first.Cols], Cost: p.cost[:1], Margin: p.margin[:1]}
-	if pref.Goal != nil {
+	if t != nil {
 		p.totals = make([]float64, len(pref.W))
 		defer func() { p.totals = nil }()
 	}
-	if p.replay(&b, plan); pref.Goal != nil {
-		b.Cost[0] = goalCost(pref, p.totals, excessive)
+	if p.replay(&b, plan); t != nil {
+		b.Cost[0] = t.cost(p.totals, excessive)
 	}
 	return b.Cost[0], b.Margin[0]
 }

@@ -27,7 +27,7 @@ func (p polishing) Abilities() *domain.ProblemAbilities {
 	return may
 }
 
-func (p polishing) Polish(_, _ []float64, _ domain.Preference, plan []float64, _ int) bool {
+func (p polishing) Polish(_, _ []float64, _ domain.Preference, _ []domain.Bound, plan []float64, _ int) bool {
 	return p.polish(plan)
 }
 

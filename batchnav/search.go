@@ -84,7 +84,7 @@ type memory struct {
 	// plan are the actions of the last decision, of a polish or of a search on a device; the first was executed. change is
 	// its difference from the best roll-out's first action; empty: there is none.
 	plan, change []float64
-	target       domain.Preference // of a polish, in place of the weights that reach a goal; no goal: there is none
+	target       *target // of a polish, in place of the weights that reach a goal; nil: there is none
 }
 
 // newSearch prepares the search of loops that have made their latents' stepper: l's
@@ -127,7 +127,7 @@ func newSearch(l *loaded, opt *Options) (*search, error) {
 // forget begins an episode; lose drops the last decision only.
 func (m *memory) forget() {
 	m.Forget()
-	m.plan, m.change, m.target = m.plan[:0], m.change[:0], domain.Preference{}
+	m.plan, m.change, m.target = m.plan[:0], m.change[:0], nil
 }
 
 func (m *memory) lose() {

@@ -208,11 +208,11 @@ type slowly struct {
 func (p slowly) Abilities() *domain.ProblemAbilities {
 	abilities := *domain.AbilitiesOfProblem(p.Problem)
 	polish := abilities.Polish
-	abilities.Polish = func(s, c []float64, pref domain.Preference, plan []float64, iterations int) bool {
+	abilities.Polish = func(s, c []float64, pref domain.Preference, bounds []domain.Bound, plan []float64, iterations int) bool {
 		if p.calls.Add(1)%8 == 0 {
 			p.wait()
 		}
-		return polish(s, c, pref, plan, iterations)
+		return polish(s, c, pref, bounds, plan, iterations)
 	}
 	return &abilities
 }

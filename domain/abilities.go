@@ -72,8 +72,9 @@ type ProblemAbilities struct {
 	// from (s, c) on, [steps·action], by at most iterations of the problem's own method, and reports
 	// whether it has changed them. It depends on its arguments alone. What it writes is finite and need
 	// keep no limit: it is executed only where the roll-out of its projected actions is feasible and costs
-	// less than the plan it was given. Where it does not keep the bounds of a preference with a goal, it changes nothing.
-	Polish func(s, c []float64, pref Preference, plan []float64, iterations int) bool
+	// less than the plan it was given. Objectives of the plan sum to the bounds at most, which are counted in their Units; nil: there are
+	// none. A method that knows no bounds changes nothing where there are some.
+	Polish func(s, c []float64, pref Preference, bounds []Bound, plan []float64, iterations int) bool
 
 	// Admit moves u, in place, to the nearest action that the plant takes in state s, where that is not
 	// all of Spec.Action's box, such as within a bound on how fast an input changes. An entry without a

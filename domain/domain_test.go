@@ -188,7 +188,7 @@ var fallbacks = []struct {
 	{domain.FallbackMargin, "margin"}, {domain.FallbackResidual, "residual"}, {domain.FallbackSolver, "solver"},
 	{domain.FallbackConservative, "conservative"}, {domain.FallbackGuard, "guard"}, {domain.FallbackIncumbent, "incumbent"},
 	{domain.FallbackRescue, "rescue"}, {domain.FallbackMap, "map"}, {domain.FallbackEscape, "escape"}, {domain.FallbackMethod, "method"},
-	{domain.FallbackGap, "gap"},
+	{domain.FallbackGap, "gap"}, {domain.FallbackWeights, "weights"},
 }
 
 func TestFallbackString(t *testing.T) {
@@ -210,8 +210,8 @@ func TestFallbackString(t *testing.T) {
 		if want := slices.ContainsFunc(names, func(n string) bool { return n == "solver" || n == "conservative" || n == "incumbent" || n == "escape" }); f.Replaced() != want {
 			t.Fatalf("%s: replaced %t", f, f.Replaced())
 		}
-		if !f.Known() || (f | 1<<17).Known() {
-			t.Fatalf("%016b is known: %t; with a bit that nothing sets: %t", f, f.Known(), (f | 1<<17).Known())
+		if !f.Known() || (f | 1<<18).Known() {
+			t.Fatalf("%016b is known: %t; with a bit that nothing sets: %t", f, f.Known(), (f | 1<<18).Known())
 		}
 	})
 }

@@ -45,6 +45,8 @@ const (
 	FallbackMethod Fallback = 1 << 15
 	// FallbackGap: an action may cost less by more than LargestGap; see ProblemAbilities.Gap.
 	FallbackGap Fallback = 1 << 16
+	// FallbackWeights: a weight of the preference is less than the map was trained with; see Training.LeastWeight.
+	FallbackWeights Fallback = 1 << 17
 )
 
 // LargestGap is the share of its cost that a decision of a map may be above the bound of ProblemAbilities.Gap.
@@ -85,6 +87,7 @@ var fallbackNames = []struct {
 	{FallbackEscape, "escape"},
 	{FallbackMethod, "method"},
 	{FallbackGap, "gap"},
+	{FallbackWeights, "weights"},
 }
 
 // String lists the set bits by name, "none" for zero.

@@ -23,7 +23,7 @@ type Goals struct {
 type Bound struct {
 	Objective int     `json:"objective"`
 	Most      float64 `json:"most"`
-	Unit      float64 `json:"-"` // that ProblemAbilities.Polish counts it in
+	Unit      float64 `json:"-"` // that ProblemAbilities.Polish counts it in; a loop's goal has none
 }
 
 // Equal reports whether two goals are the same.

@@ -14,7 +14,7 @@ type Preference struct {
 	Adaptive bool      `json:"adaptive"`
 	W        []float64 `json:"w,omitempty"`
 	// Goal stands in place of both where loops of a map decide (batchnav.Batch). Next to one of them it does not decide, and
-	// goes on. A polish that is given it with W keeps its bounds (ProblemAbilities.Polish).
+	// goes on.
 	Goal *Goals `json:"-"`
 }
 

@@ -39,7 +39,7 @@ type Problem struct {
 	terminalCost     func(s, c []float64, pref domain.Preference) float64
 	planTerminalCost func(s, c []float64, steps int, pref domain.Preference) (*domain.Quadratic, bool)
 	regulatorMargin  func(s, c []float64, steps int) (float64, bool)
-	polish           func(s, c []float64, pref domain.Preference, plan []float64, iterations int) bool // by its case's solver; nil: none
+	polish           func(s, c []float64, pref domain.Preference, bounds []domain.Bound, plan []float64, iterations int) bool // by its case's solver; nil: none
 }
 
 // Abilities implements domain.Able.

@@ -410,6 +410,15 @@ func (p *ipm) restore() bool {
 		return false
 	}
 	p.computeSlacks(p.trial.g, p.trialSlacks.s, p.trialSlacks.v)
+	// Feedback does not know the totals: without it they may be nearer.
+	if fed := p.barrier(p.trial, p.trialSlacks); p.hasFeedback && len(p.q.totals) > 0 {
+		for _, feedback := range [2]bool{false, true} {
+			p.rollWithFeedback(feedback)
+			if p.computeSlacks(p.trial.g, p.trialSlacks.s, p.trialSlacks.v); p.barrier(p.trial, p.trialSlacks) <= fed {
+				break
+			}
+		}
+	}
 	p.accept()
 	p.filter = p.filter[:0]
 	return true

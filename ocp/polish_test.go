@@ -25,7 +25,7 @@ func TestPolishGoesOnFromAPlan(t *testing.T) {
 	}
 	polish := func(iterations int) ([]float64, float64) {
 		plan := slices.Clone(given)
-		if !solver.Polish(s, c, pref, plan, iterations) {
+		if !solver.Polish(s, c, pref, nil, plan, iterations) {
 			t.Fatalf("%d iterations change nothing", iterations)
 		}
 		_, cost, _ := planscore.Plan(problem, s, c, pref, plan, testdomain.PoleSteps, true)
@@ -39,8 +39,8 @@ func TestPolishGoesOnFromAPlan(t *testing.T) {
 	}
 	// Within a bound of one objective the least of the other is that of the weighting whose optimum ends at the bound.
 	bounded, bound := slices.Clone(given), best.Total()[0]
-	target := domain.Preference{W: []float64{1e-4, 1 - 1e-4}, Goal: &domain.Goals{Bounds: []domain.Bound{{Objective: 0, Most: bound, Unit: bound}}}}
-	solver.Polish(s, c, target, bounded, 50)
+	most := []domain.Bound{{Objective: 0, Most: bound, Unit: bound}}
+	solver.Polish(s, c, domain.Preference{W: []float64{1e-4, 1 - 1e-4}}, most, bounded, 50)
 	for j, tolerance := range []float64{1e-5, 1e-3} {
 		only := domain.Preference{W: []float64{1 - float64(j), float64(j)}}
 		if _, sum, _ := planscore.Plan(problem, s, c, only, bounded, testdomain.PoleSteps, true); !(sum <= best.Total()[j]*(1+tolerance)) {
@@ -48,7 +48,7 @@ func TestPolishGoesOnFromAPlan(t *testing.T) {
 		}
 	}
 	elsewhere := make([]float64, 7)
-	solver.Polish([]float64{0.5, 0.2, 0, 0}, []float64{-1, 0.5}, domain.Preference{Adaptive: true}, elsewhere, 3)
+	solver.Polish([]float64{0.5, 0.2, 0, 0}, []float64{-1, 0.5}, domain.Preference{Adaptive: true}, nil, elsewhere, 3)
 	if again, _ := polish(1); !slices.Equal(again, once) {
 		t.Error("one iteration from the same plan leads elsewhere after another was polished")
 	}
@@ -56,7 +56,7 @@ func TestPolishGoesOnFromAPlan(t *testing.T) {
 		t.Error("50 iterations from the same plan lead elsewhere after another was polished")
 	}
 	kept := slices.Clone(given)
-	if solver.Polish(s[:2], c, pref, kept, 5) || !slices.Equal(kept, given) {
+	if solver.Polish(s[:2], c, pref, nil, kept, 5) || !slices.Equal(kept, given) {
 		t.Error("a plan from a state of another size was changed")
 	}
 }

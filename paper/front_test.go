@@ -49,3 +49,20 @@ func TestExactFrontsOfThePaper(t *testing.T) {
 		}
 	}
 }
+
+// The paper's cases polish within no bounds: where there are some a plan stays as it is.
+func TestThePapersPolishKnowsNoBounds(t *testing.T) {
+	k := paper.Cases()
+	for _, name := range []string{"integrator-convex", "opf30"} {
+		c := require.Get(k.Find(name))(t)
+		obs := require.Get(c.Observe(9001, 1, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}}))(t)
+		polish, given := domain.AbilitiesOfProblem(c.Definition().Problem).Polish, make([]float64, c.Spec().ActionSize())
+		c.Definition().Problem.Fallback(obs.S, obs.C, given)
+		for _, bounds := range [][]domain.Bound{nil, {{Objective: 0, Most: 1, Unit: 1}}} {
+			plan := slices.Clone(given)
+			if changed := polish(obs.S, obs.C, obs.Preference, bounds, plan, 5); changed != (bounds == nil) || changed == slices.Equal(plan, given) {
+				t.Errorf("%s: with bounds %v changed %v, from %v to %v", name, bounds, changed, given, plan)
+			}
+		}
+	}
+}

@@ -323,3 +323,32 @@ func TestAPoleThatCanOnlyJustBeCaught(t *testing.T) {
 		t.Errorf("%d and polished %d of 10 keep the limits, the first exact one has %+v", feasible(plain), feasible(polished), exact.Points[0])
 	}
 }
+
+// Within a bound of the energy a long polish of a day's heating ends at the optimum, which the weighting has whose energy the bound is.
+func TestALongPolishEndsWithinItsBound(t *testing.T) {
+	catalogue := gpc.Catalogue{Cases: require.Get(Cases())(t), Models: models.Bundled}
+	c := require.Get(catalogue.Find("hvac"))(t)
+	obs := require.Get(c.Observe(2029, 21, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}}))(t)
+	optimum := func(w float64) batchnav.FrontPoint {
+		return require.Get(c.ExactFront(t.Context(), obs, batchnav.FrontOptions{Weights: [][]float64{{w, 1 - w}}}, nil))(t).Points[0]
+	}
+	horizon, plan := c.Definition().Solver.(domain.Receding).NewHorizon(0), make([]float64, c.Spec().Steps)
+	_, solved, err := horizon.Solve(obs.S, obs.C, domain.Preference{W: []float64{0.01, 0.99}}, plan)
+	if err != nil || !solved {
+		t.Fatal(solved, err)
+	}
+	best, p := optimum(0.002).J, c.Definition().Problem
+	bounds := []domain.Bound{{Objective: 1, Most: best[1], Unit: 3}}
+	domain.AbilitiesOfProblem(p).Polish(obs.S, obs.C, domain.Preference{W: []float64{0.9999, 0.0001}}, bounds, plan, 300)
+	s, cx, sums, J := slices.Clone(obs.S), slices.Clone(obs.C), [2]float64{}, make([]float64, 2)
+	nextS, nextC := slices.Clone(s), slices.Clone(cx)
+	for h := range plan {
+		p.Objectives(s, plan[h:h+1], cx, J)
+		sums[0], sums[1] = sums[0]+J[0], sums[1]+J[1]
+		p.Step(s, cx, plan[h:h+1], nextS, nextC)
+		s, nextS, cx, nextC = nextS, s, nextC, cx
+	}
+	if !(sums[0] <= best[0]*1.0005) || !(sums[1] <= best[1]*(1+1e-6)) {
+		t.Errorf("sums of %v, the optimum has %v", sums, best)
+	}
+}

@@ -38,7 +38,7 @@ func BenchmarkPolish(b *testing.B) {
 					}
 					for _, iterations := range []int{0, 1, 3, 5, 10} {
 						plan := slices.Clone(given)
-						polish(first, ctx, adaptive.Preference, plan, iterations)
+						polish(first, ctx, adaptive.Preference, nil, plan, iterations)
 						_, before, _ := planscore.Plan(c.Problem, first, ctx, adaptive.Preference, given, spec.Steps, true)
 						_, after, margin := planscore.Plan(c.Problem, first, ctx, adaptive.Preference, plan, spec.Steps, true)
 						if !spec.Keeps(margin) || !(after < before) {

@@ -332,7 +332,7 @@ func (d devices) missedTargets() string {
 			missed = append(missed, fmt.Sprintf("`%s` (%.3g %% in the mean and %.3g at worst; asked %g and %g)", name, c.Test.Mean, c.Test.Max, c.Target.Mean, c.Target.Max))
 		}
 	}
-	return fmt.Sprintf("Of %d maps, %d missed the target that they were compiled for, in a test from 1000 other starts: %s.", maps, len(missed), strings.Join(missed, ", "))
+	return fmt.Sprintf("Of %d maps, %d missed the target that they were compiled for, in a test from 1000 other starts, above the reference of that time: %s.", maps, len(missed), strings.Join(missed, ", "))
 }
 
 // meanAndWorst is the mean regret of a method, and in brackets that of its worst episode.

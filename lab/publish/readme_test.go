@@ -321,6 +321,10 @@ func TestTheTextOfResultsIsOfTheRecords(t *testing.T) {
 				continue
 			}
 			compared++
+			if wide := of["refine-512"]; p.Case == "integrator-convex" && polish.RegretPct >= wide.RegretPct ||
+				p.Case == "integrator-nonconvex" && p.Map.File != "" && (wide.RegretPct >= min(polish.RegretPct, of["refine-64-polish"].RegretPct) || polish.Regret.Median > wide.Regret.Median) {
+				t.Errorf("%s, %d samples: 512 roll-outs cost %v, the solver %v and behind a search %v", p.Case, p.Map.Samples, wide.RegretPct, polish.RegretPct, of["refine-64-polish"].RegretPct)
+			}
 			if polish.RegretPct >= search.RegretPct {
 				t.Errorf("%s, %d samples: %v beside %v", p.Case, p.Map.Samples, polish.RegretPct, search.RegretPct)
 			}
@@ -354,7 +358,7 @@ func TestTheTextOfResultsIsOfTheRecords(t *testing.T) {
 // aboutRivals holds what the page about maps says beside the table of README: who answers first, who costs least, and what a
 // search between decisions leaves to a decision.
 func aboutRivals(t *testing.T, all devices, gallery *claims) {
-	var ahead, slow []float64
+	var ahead, slow, more, begun []float64
 	of := map[string]*closedloop.Paired{} // costs, by system and method
 	first, cheapest, systems := 0, 0, 0
 	for _, name := range all.systems() {
@@ -366,7 +370,21 @@ func aboutRivals(t *testing.T, all devices, gallery *claims) {
 		if m := pairedMethod(p, "refine-64-ahead"); m != nil && m.Latency.Running != nil {
 			ahead, slow = append(ahead, float64(m.Latency.Running.P50)), append(slow, float64(m.Latency.Running.P99)/1e3)
 		}
+		if polish, solver := pairedMethod(p, "polish-ahead"), pairedMethod(p, "nmpc-ahead"); polish != nil && polish.RegretN == solver.RegretN {
+			more, begun = append(more, float64(polish.RegretPct-solver.RegretPct)), append(begun, float64(polish.Latency.Cold.P50/solver.Latency.Cold.P50))
+		}
 	}
+	slices.Sort(more)
+	less := 0
+	for _, v := range more {
+		if v < 0 {
+			less++
+		}
+	}
+	gallery.says("cost less than the warm solver in %d systems of %d, and at most %.2f %% more in %d. In the double pendulum they cost %.1f %% more. Their first decisions take at most %.2f of the solver's",
+		less, len(more), more[len(more)-2], len(more)-less-1, more[len(more)-1], slices.Max(begun))
+	hvac := all.pairing("hvac")
+	gallery.says("in `hvac` %.3f %% for %.2f %%", float64(pairedMethod(hvac, "refine-64-polish-ahead").RegretPct), float64(pairedMethod(hvac, "polish-ahead").RegretPct))
 	fastest, least := map[string]float64{}, map[string]float64{}
 	all.besideRivals(func(name, method string, cost, timed *closedloop.Paired) {
 		of[name+" "+method] = cost

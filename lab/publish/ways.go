@@ -25,7 +25,7 @@ func (d devices) waysRound() string {
 				half := (a.MeanCI95[1] - a.MeanCI95[0]) / 2
 				row[3], row[4] = report.PlainPercent(a.Mean, half, a.N), report.PlainPercent(a.Max, 0, a.N)
 			}
-			if withTimes(&p) {
+			if withTimes(&p) && !report.Disturbed(p.Load) {
 				row[5] = fmt.Sprintf("%.2g", float64(m.LatencyMean)/1e3)
 				row[6] = report.PlainTimes(&m.Latency)
 			}

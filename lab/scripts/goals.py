@@ -1,11 +1,11 @@
-"""Loops with a goal beside the exact solver's: `python lab/scripts/goals.py [--states 100] CASE …` prints a JSON array.
+"""Loops with a goal beside the exact solver's: `python lab/scripts/goals.py [--states 100] [--only GOAL] CASE …` prints a JSON array.
 
 From the start of each test episode one objective is bounded at 30 % of the exact front's range (100 weightings), or comes first: its bound is then its
 least and a hundredth of that range. The least is of a solve in which the other counts a thousandth, each as a share of its range. `direct` and
 `polish` have the goal, `nmpc` the weights of the cheapest exact point within the bound, from the start on. Beyond: the sum above the bound, as a share of
 the range; kept is at most a thousandth. Above: the other objective's sum above the exact one's at the same sum of this one, between its points by a
-straight line, as a share of that; below a stated bound at the bound. States without an exact front, or whose front is a point, do not count. Unsafe is a margin below −1e-6: actions of an
-environment are rounded to float32. Times are of a decision, mean and the first of an episode, with Python's part.
+straight line, as a share of that; below a stated bound at the bound. States without an exact front, or whose front is a point, do not count. Unsafe is a margin below the case's
+tolerance, by observations and actions of double precision. Times are of a decision, mean and the first of an episode, with Python's part.
 """
 
 import argparse
@@ -29,7 +29,7 @@ def drive(env, spec, loop, episode: int, seed: int, preference) -> tuple[np.ndar
         u = loop.decide(o[:n], o[n:], preference, fresh=not times).u
         times.append(1e3 * (time.perf_counter() - start))
         observation, _, terminated, truncated, info = env.step(2 * (u - low) / (high - low) - 1)
-        sums, safe, ended = sums + np.array(info["objectives"]), safe and min(info["margins"]) > -1e-6, terminated or truncated
+        sums, safe, ended = sums + np.array(info["objectives"]), safe and not info["violated"], terminated or truncated
     return sums, safe, times
 
 
@@ -78,11 +78,12 @@ def main() -> None:
     parser.add_argument("--states", type=int, default=100)
     parser.add_argument("--seed", type=int, default=2029)
     parser.add_argument("--untimed", action="store_true")
+    parser.add_argument("--only", metavar="GOAL", help="such as \"first energy\"")
     parser.add_argument("cases", nargs="+", metavar="CASE")
     o = parser.parse_args()
     rows = []
     for case in o.cases:
-        env, found = gpc.envs.make(case), {}
+        env, found = gpc.envs.make(case, dtype=np.float64), {}
         with gpc.open(case) as s:
             names, loops = [v.name for v in s.spec.objectives], {method: s.loop(method) for method in ("direct", "polish", "nmpc")}
             for e in range(o.states):
@@ -92,6 +93,8 @@ def main() -> None:
                     continue
                 for k, name in enumerate(names):
                     for kind in ("bound", "first"):
+                        if o.only not in (None, f"{kind} {name}"):
+                            continue
                         bound, along, weights = goal(s, observation, k, kind == "first", best, w)
                         asked = {name: f"<= {float(bound)!r}"} if kind == "bound" else [name, names[1 - k]]
                         for method, loop in loops.items():

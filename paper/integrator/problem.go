@@ -212,10 +212,10 @@ func (y *System) Remaining(c []float64) int {
 }
 
 // Polish is domain.ProblemAbilities.Polish by iterations of the interior point over the plan's
-// steps, σ along the prediction.
-func (y *System) Polish(s, c []float64, pref domain.Preference, plan []float64, iterations int) bool {
+// steps, σ along the prediction. It knows no bounds.
+func (y *System) Polish(s, c []float64, pref domain.Preference, bounds []domain.Bound, plan []float64, iterations int) bool {
 	steps := len(plan) / 2
-	if steps > Horizon-stepOf(c) {
+	if steps > Horizon-stepOf(c) || len(bounds) > 0 {
 		return false
 	}
 	w := y.interiors.Get().(*interior)

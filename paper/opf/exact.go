@@ -81,8 +81,8 @@ func (y *System) setPoints(r *acopf.Result, u []float64) {
 // Polish is domain.ProblemAbilities.Polish by iterations of the interior point from the power
 // flow of the dispatch, without tightening. The loads beyond the present dispatch are
 // not known: a longer plan is left as it is.
-func (y *System) Polish(s, c []float64, pref domain.Preference, plan []float64, iterations int) bool {
-	if len(plan) != 2*y.layout.gens || y.security != nil { // its iterations know no outages
+func (y *System) Polish(s, c []float64, pref domain.Preference, bounds []domain.Bound, plan []float64, iterations int) bool {
+	if len(plan) != 2*y.layout.gens || y.security != nil || len(bounds) > 0 { // its iterations know no outages and no bounds
 		return false
 	}
 	w := y.pool.Get().(*workspace)

@@ -31,7 +31,7 @@ declare("gpc_drive_decide", HANDLE, INT, *(ARRAY, INT) * 5)
 
 FALLBACKS = (
     "midpoint", "second-slope", "no-step", "lie", "observation", "action", "margin", "residual",
-    "solver", "conservative", "guard", "incumbent", "rescue", "map", "escape", "method", "gap",
+    "solver", "conservative", "guard", "incumbent", "rescue", "map", "escape", "method", "gap", "weights",
 )
 """Names of the bits of Decisions.fallback, from bit 0 (package domain, Fallback)."""
 

@@ -138,7 +138,7 @@ func checkPolish(p domain.Problem, points []point) (errs []error) {
 		var beside sync.WaitGroup
 		for k := range plans {
 			plans[k] = slices.Clone(given)
-			polish := func() { changed[k] = may.Polish(at.s, at.c, pref, plans[k], polishIterations) }
+			polish := func() { changed[k] = may.Polish(at.s, at.c, pref, nil, plans[k], polishIterations) }
 			if k == 0 {
 				polish()
 			} else {

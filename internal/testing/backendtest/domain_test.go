@@ -158,7 +158,7 @@ func (b broken) ScorePlans(ctx context.Context, p domain.PlanBatch) error {
 }
 
 // Polish moves every action a little towards the least cost of its own stage at s.
-func (b broken) Polish(s, c []float64, pref domain.Preference, plan []float64, iterations int) bool {
+func (b broken) Polish(s, c []float64, pref domain.Preference, _ []domain.Bound, plan []float64, iterations int) bool {
 	if b.polish != nil {
 		return b.polish(s, plan)
 	}
