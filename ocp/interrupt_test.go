@@ -27,3 +27,15 @@ func TestASolveEndsWithItsContext(t *testing.T) {
 		t.Errorf("the cost is %v, after interruptions %v", want.Cost, again.Cost)
 	}
 }
+
+// A loop's solve from a given plan ends likewise, and so it has not converged.
+func TestALoopsSolveEndsWithItsContext(t *testing.T) {
+	s := solver(t, testdomain.NewCart(horizon))
+	for after, want := range map[int]bool{0: false, 1: false, 1000: true} {
+		h := s.Until(require.EndAfter(after)).(*ocp.Solver).NewHorizon(0)
+		h.Begin(make([]float64, 7))
+		if _, converged, err := h.Solve(cartState, cartContext, fixed, make([]float64, 7)); err != nil || converged != want {
+			t.Errorf("ended after %d questions: converged %v, %v", after, converged, err)
+		}
+	}
+}
