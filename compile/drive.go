@@ -138,7 +138,9 @@ func (r *run) driveAll(ctx context.Context, l loops) (d drive, err error) {
 	period, lateCount := l.gpcCase.Spec().StepSeconds, 0
 	ends, cut := context.WithCancel(ctx)
 	defer cut()
-	inTime := limited{ends, func() bool { return l.deadline > 0 && r.spent() > max(l.deadline, (l.deadline+(1+maxOverrun)*r.opt.Budget.Seconds())/2) }}
+	inTime := limited{ends, func() bool {
+		return l.deadline > 0 && r.spent() > max(l.deadline, (l.deadline+(1+maxOverrun)*r.opt.Budget.Seconds())/2)
+	}}
 	threads := cmp.Or(l.threads, r.threads())
 	result, err := l.gpcCase.Evaluate(inTime, gpc.Setup{Method: l.method, Model: l.model}, engine.Options{}, closedloop.Options{
 		Episodes: l.episodes, Seed: r.seed(l.purpose, l.round), Preference: adaptive, Threads: threads, Clock: r.decisions(&l), CheckIntegration: l.integration,
