@@ -39,3 +39,14 @@ func TestALoopsSolveEndsWithItsContext(t *testing.T) {
 		}
 	}
 }
+
+// The last start, where no other converged, has more iterations.
+func TestTheLastStartHasMoreIterations(t *testing.T) {
+	axes := []domain.Variable{{Name: "q0", Lo: -1.5, Hi: 1.5}, {Name: "v0", Lo: -0.5, Hi: 0.5}}
+	want := require.Get(solver(t, testdomain.NewCart(horizon)).Minimise(cartState, cartContext, 7, fixed, domain.WeightedSum, 1))(t)
+	few := require.Get(ocp.New(testdomain.NewCart(horizon), axes, start, ocp.Options{Tolerance: 1e-8, Iterations: want.Iterations / 2}))(t)
+	got := require.Get(few.Minimise(cartState, cartContext, 7, fixed, domain.WeightedSum, 1))(t)
+	if got.Iterations <= want.Iterations/2 || got.Cost > want.Cost+1e-6 {
+		t.Errorf("a cost of %v by %d iterations, want %v", got.Cost, got.Iterations, want.Cost)
+	}
+}
