@@ -52,6 +52,7 @@ type Case struct {
 	system    *systemfile.File // that it was made of; nil: of a program's own functions
 	// findings are of a system of equations of one's own, made once; nil: of a program's case, which tests check.
 	findings func() diagnosis.Findings
+	context  context.Context // ends searches and solves; nil: none does
 }
 
 // NewCase validates a case of one's own.

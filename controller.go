@@ -51,7 +51,7 @@ func (c *Case) Resolve(s Setup) (*Resolved, error) {
 			r.options.Solver = c.def.Rescue
 		}
 	}
-	r.options.Navigation = cmp.Or(s.Navigation, r.options.Navigation)
+	r.options.Navigation, r.options.Context = cmp.Or(s.Navigation, r.options.Navigation), c.context
 	return r, nil
 }
 

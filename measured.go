@@ -1,6 +1,7 @@
 package gpc
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -293,7 +294,7 @@ func (c *Case) keepingOff() (*Case, *domain.Backoff, error) {
 		return nil, nil, err
 	}
 	def.Guard, def.Shift, def.Shifts = c.def.Guard, c.def.Shift, c.def.Shifts
-	return c.defined(def), backoff, nil
+	return c.defined(def).until(c.context), backoff, nil
 }
 
 // boundsInTime refuses what keeps stated bounds off the limits behind a delay.
@@ -308,6 +309,15 @@ func (c *Case) boundsInTime() error {
 func (c *Case) defined(def domain.Case) *Case {
 	clone := *c
 	clone.def = def
+	return &clone
+}
+
+// until is the case whose searches and solves end with ctx; nil: with none.
+func (c *Case) until(ctx context.Context) *Case {
+	clone := *c
+	if clone.context = ctx; ctx != nil {
+		clone.def.Solver = domain.SolverUntil(ctx, c.def.Solver)
+	}
 	return &clone
 }
 

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/closedloop"
@@ -112,6 +113,18 @@ func TestEpisodesInAnotherPlantThanTheModel(t *testing.T) {
 	late := episodes(t, require.Get(require.Get(c.On(weak))(t).Delayed(1))(t), closedloop.Options{Episodes: 1})
 	if late.Plant == nil || late.Failures != 0 {
 		t.Errorf("with a delay: %+v", late)
+	}
+}
+
+// An evaluation that is ended does not wait for the solve of a decision.
+func TestAnEvaluationEndsWithinADecision(t *testing.T) {
+	c, _ := sledCase(t, 0)
+	asked := 0
+	_, err := c.Evaluate(require.EndAfter(5), gpc.Setup{Method: "nmpc"}, engine.Options{}, closedloop.Options{
+		Episodes: 1, Preference: domain.Preference{Adaptive: true}, Clock: func() time.Time { asked++; return time.Time{} },
+	})
+	if !errors.Is(err, context.Canceled) || asked > 3 {
+		t.Errorf("%v after %d times of decisions", err, asked)
 	}
 }
 

@@ -1,6 +1,7 @@
 package batchnav
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -301,6 +302,18 @@ func TestGuardWithoutASafePlan(t *testing.T) {
 		require.Get(guarded(t, newSpeeding(-0.9), domain.Guard{Deadline: deadline}, timed).Decide([]float64{-2, 1}, []float64{0}, adaptively))(t)
 		if timed.calls != 1 || timed.limit < 0 || timed.limit > deadline || (timed.limit == 0) != (deadline == 0) {
 			t.Errorf("of a deadline of %v the solver has %v", deadline, timed.limit)
+		}
+	}
+}
+
+// A rescue ends with the context of its loop, within its search.
+func TestGuardEndsWithItsContext(t *testing.T) {
+	ended, end := context.WithCancel(t.Context())
+	end()
+	for ctx, want := range map[context.Context]error{nil: nil, t.Context(): nil, ended: context.Canceled} {
+		n := require.Get(NewNavigator(ref.New(), testdomain.Map(testdomain.NewCart(cartSteps), 5, false), newSpeeding(-0.9), Options{Direct: true, Guard: &domain.Guard{}, Context: ctx}))(t)
+		if _, err := n.Decide([]float64{-2, 1}, []float64{0}, adaptively); !errors.Is(err, want) {
+			t.Errorf("context %v: %v", ctx, err)
 		}
 	}
 }

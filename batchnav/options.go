@@ -2,6 +2,7 @@ package batchnav
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"math"
 	"strings"
@@ -62,6 +63,8 @@ type Options struct {
 	// found; where that is nil it asks Solver, where that is set.
 	Guard  *domain.Guard
 	Rescue domain.Receding
+	// Context ends a search, a rescue's too; nil: none does.
+	Context context.Context
 }
 
 // DefaultResidualLimit in τ_t, which covers the reconstruction error and the spacing of

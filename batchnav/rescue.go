@@ -51,7 +51,7 @@ const rescueCandidates = 512
 
 func newRescuer(source *loaded, opt *Options, noise []float64) (finder, error) {
 	l := *source // with a stepper of its own
-	r, err := newSearch(&l, &Options{Search: SearchOptions{Candidates: rescueCandidates, LookAhead: opt.Guard.Steps}})
+	r, err := newSearch(&l, &Options{Search: SearchOptions{Candidates: rescueCandidates, LookAhead: opt.Guard.Steps}, Context: opt.Context})
 	if err != nil {
 		return finder{}, err
 	}

@@ -203,7 +203,7 @@ func (e *evaluation) episode(ctx context.Context, number int, method domain.Cont
 	}
 	record.End.NoWay = abilities.Way != nil && !abilities.Way()
 	reference := noOptimum
-	if !opt.WithoutOptima {
+	if !opt.WithoutOptima && ctx.Err() == nil {
 		reference = opt.optima.ask(number, ep).improved(c, ep, &record.End)
 		opt.optima.keep(number, reference)
 	}

@@ -71,7 +71,7 @@ func (r *run) choose(ctx context.Context, file string, m *model.Model) ([]Score,
 	var t comparison
 	r.trialShare = max(1-maxOverrun, r.spent()/r.opt.Budget.Seconds()+maxOverrun/2)
 	for i, c := range r.candidates() {
-		if i > 0 && t.scores[0].meets(&r.opt) {
+		if i > 0 && (len(t.scores) == 0 || t.scores[0].meets(&r.opt)) {
 			break // the others are slower
 		}
 		c.starts = min(c.starts, r.journal.Rounds[r.best()].HeldOut.Episodes) // whose references are solved
@@ -83,6 +83,9 @@ func (r *run) choose(ctx context.Context, file string, m *model.Model) ([]Score,
 			return nil, err
 		}
 		t.add(d.Score, outcomes, i == 0 || !d.Score.TooSlow && beats(outcomes, t.best, d.Score.meets(&r.opt)))
+	}
+	if len(t.scores) == 0 { // no loop of direct ended in the budget
+		return []Score{{Method: "direct"}}, nil
 	}
 	err := r.tryLargerSearches(ctx, file, m, &t)
 	return t.scores, err
@@ -141,8 +144,8 @@ func (r *run) hasRoom(ctx context.Context, file string, m *model.Model, s *Score
 	if s.Prepare == nil || times*float64(s.Prepare.P99) <= float64(r.period()) || r.opt.BudgetCPU || s.Clock != "" || machine.CPUTime() == 0 {
 		return s.Prepare != nil && times*float64(s.Prepare.P99) <= float64(r.period()), nil
 	}
-	d, err := r.drive(ctx, loops{name: file + " choice", gpcCase: r.c, model: m, method: s.Method, purpose: heldOut, episodes: s.Episodes, threads: 1, clock: "cpu"})
-	return err == nil && times*float64(d.Score.Prepare.P99) <= float64(r.period()), err
+	d, err := r.drive(ctx, loops{name: file + " choice", gpcCase: r.c, model: m, method: s.Method, purpose: heldOut, episodes: s.Episodes, threads: 1, clock: "cpu", deadline: r.deadline(r.trialShare)})
+	return err == nil && d.Score.Prepare != nil && times*float64(d.Score.Prepare.P99) <= float64(r.period()), err
 }
 
 // affords reports whether the trial and the test of a search with a multiple of a method's work fit into the budget.

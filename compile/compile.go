@@ -176,13 +176,13 @@ const skewness = 40
 
 // better orders scores: safe before cheap.
 func (s *Score) better(o *Score) bool {
-	if a, b := s.rate(), o.rate(); a != b {
+	if a, b := s.rate(), o.rate(); a != b && min(s.Episodes, o.Episodes) > 0 {
 		return a < b
 	}
 	return s.Capped < o.Capped || math.IsNaN(float64(o.Capped)) && !math.IsNaN(float64(s.Capped))
 }
 
-func (s *Score) rate() float64 { return float64(s.Unsafe-s.NoWay) / float64(s.Episodes) }
+func (s *Score) rate() float64 { return float64(s.Unsafe-s.NoWay) / float64(max(1, s.Episodes)) }
 
 // Report describes a run and its model.
 type Report struct {
@@ -448,7 +448,7 @@ func (r *run) finish(ctx context.Context, reason string, watch *machine.Watch) (
 	if out.Load != nil {
 		out.Load.Partial = r.continued
 	}
-	if r.opt.Plain {
+	if r.opt.Plain && out.Test.Episodes > 0 {
 		if out.Plain, err = r.comparePlain(ctx, best, m, &out.Test); err != nil {
 			return nil, err
 		}
@@ -456,7 +456,9 @@ func (r *run) finish(ctx context.Context, reason string, watch *machine.Watch) (
 	if err := durable.WriteJSON(r.opt.Out+".report.json", out, "  "); err != nil {
 		return nil, fmt.Errorf("compile: %w", err)
 	}
-	r.journal.Pace.Tests, r.journal.Pace.Reported = out.Test.Episodes, len(rounds)
+	if r.journal.Pace.Tests = out.Test.Episodes; out.Test.Episodes > 0 {
+		r.journal.Pace.Reported = len(rounds)
+	}
 	return out, r.commit()
 }
 
@@ -465,10 +467,10 @@ func (r *run) test(ctx context.Context, m *model.Model, out *Report) error {
 	file := r.mapFile(out.Best)
 	test := loops{name: file, gpcCase: r.c, model: m, method: out.Choice[0].Method, purpose: tested, episodes: r.journal.Pace.Tests, deadline: r.deadline(1)}
 	result, err := r.drive(ctx, test)
-	if err != nil {
+	out.Test, out.SteadyState = result.Score, result.SteadyState
+	if err != nil || len(result.Starts) == 0 {
 		return err
 	}
-	out.Test, out.SteadyState = result.Score, result.SteadyState
 	// Times are those of a single loop; the optima of its starts are known by now.
 	test.name, test.episodes, test.integration = file+" single", timedStarts(len(result.Starts)), true
 	test.deadline = r.deadline(1 + maxOverrun/2)

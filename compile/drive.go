@@ -32,7 +32,8 @@ type loops struct {
 	clock    string // of decisions: "cpu", or "" for the run's
 	// integration is looked at.
 	integration bool
-	// deadline ends them with fewer episodes, at least one of each thread, s of the run; 0: none.
+	// deadline ends them with fewer episodes, s of the run; 0: none. An episode that is in progress ends halfway from
+	// there to the end of all, with its result lost.
 	deadline float64
 }
 
@@ -80,7 +81,7 @@ func (r *run) drive(ctx context.Context, l loops) (result drive, err error) {
 	if err := durable.ReadSealed(r.file(&l), &result, maxDrive); !errors.Is(err, fs.ErrNotExist) {
 		return result, err
 	}
-	if result, err = r.driveAll(ctx, l); err == nil {
+	if result, err = r.driveAll(ctx, l); err == nil && len(result.Starts) > 0 {
 		err = durable.WriteSealed(r.file(&l), &result)
 	}
 	return result, err
@@ -106,6 +107,20 @@ func (r *run) decisions(l *loops) func() time.Time {
 	return func() time.Time { return time.Unix(0, 0).Add(machine.CPUTime()) }
 }
 
+// limited is a context that also ends when its time is up, in whatever asks it.
+type limited struct {
+	context.Context
+	late func() bool
+}
+
+// Err implements context.Context.
+func (l limited) Err() error {
+	if err := l.Context.Err(); err != nil || !l.late() {
+		return err
+	}
+	return context.Canceled
+}
+
 // cutShort reports whether an error is only that a part of the run has been cut, whose time was up.
 func cutShort(ctx, part context.Context, err error) bool {
 	return ctx.Err() == nil && part.Err() != nil && errors.Is(err, context.Canceled)
@@ -121,8 +136,11 @@ func (r *run) driveAll(ctx context.Context, l loops) (d drive, err error) {
 	out := &d.Score
 	floored, capped, n := 0.0, 0.0, 0
 	period, lateCount := l.gpcCase.Spec().StepSeconds, 0
-	inTime, cut := context.WithCancel(ctx)
+	ends, cut := context.WithCancel(ctx)
 	defer cut()
+	inTime := limited{ends, func() bool {
+		return l.deadline > 0 && r.spent() > max(l.deadline, (l.deadline+(1+maxOverrun)*r.opt.Budget.Seconds())/2)
+	}}
 	threads := cmp.Or(l.threads, r.threads())
 	result, err := l.gpcCase.Evaluate(inTime, gpc.Setup{Method: l.method, Model: l.model}, engine.Options{}, closedloop.Options{
 		Episodes: l.episodes, Seed: r.seed(l.purpose, l.round), Preference: adaptive, Threads: threads, Clock: r.decisions(&l), CheckIntegration: l.integration,
@@ -151,9 +169,10 @@ func (r *run) driveAll(ctx context.Context, l loops) (d drive, err error) {
 			}
 		},
 	})
-	if err != nil && !cutShort(ctx, inTime, err) {
+	if err != nil && (result == nil || !cutShort(ctx, inTime, err)) {
 		return d, err
 	}
+	decisions := float64(max(1, result.Decisions))
 	d.Starts = d.Starts[:result.Episodes]
 	out.Episodes, out.Unsafe, out.Unsolved = result.Episodes, len(result.Unsafe), result.OracleFailures
 	out.Referenced, out.NoReference = result.RegretN, result.NoReference
@@ -165,8 +184,8 @@ func (r *run) driveAll(ctx context.Context, l loops) (d drive, err error) {
 		out.P50, out.P99 = running.P50, running.P99
 	}
 	out.Cold, out.Prepare = result.Latency.Cold, result.Prepare
-	out.Replaced = closedloop.Number(100 * float64(result.Fallback) / float64(result.Decisions))
-	out.Late = closedloop.Number(100 * float64(lateCount) / float64(result.Decisions))
+	out.Replaced = closedloop.Number(100 * float64(result.Fallback) / decisions)
+	out.Late = closedloop.Number(100 * float64(lateCount) / decisions)
 	if result.Guard != nil {
 		out.Rescued = 100 * result.Guard.RescueRate
 	}

@@ -46,7 +46,7 @@ func (r *run) driveExactSolver(ctx context.Context, file string, m *model.Model,
 		return nil, nil
 	}
 	solver, err := r.driveSingle(ctx, loops{name: file, gpcCase: r.c, model: m, method: exactSolver, purpose: tested, episodes: n, deadline: r.deadline(1 + maxOverrun)})
-	if err != nil {
+	if err != nil || len(solver.Starts) == 0 {
 		return nil, err
 	}
 	out := &ExactSolver{Score: solver.Score, Period: r.period()}
@@ -56,7 +56,7 @@ func (r *run) driveExactSolver(ctx context.Context, file string, m *model.Model,
 		return out, nil
 	}
 	// The mean regret of the solver that gets the plant's state, over the starts that it is also safe from without.
-	informed, err := r.drive(ctx, loops{name: file + " informed", gpcCase: r.c.Informed(), model: m, method: exactSolver, purpose: tested, episodes: len(solver.Starts), threads: 1})
+	informed, err := r.drive(ctx, loops{name: file + " informed", gpcCase: r.c.Informed(), model: m, method: exactSolver, purpose: tested, episodes: len(solver.Starts), threads: 1, deadline: r.deadline(1 + maxOverrun)})
 	if err != nil {
 		return nil, err
 	}

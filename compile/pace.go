@@ -189,9 +189,13 @@ func (r *run) deadline(share float64) float64 {
 func (r *run) roundsEnd() float64   { return r.opt.Budget.Seconds() - r.reserve() }
 func (r *run) secondsLeft() float64 { return r.roundsEnd() - r.spent() }
 
-// choiceEnd is the deadline of what the choice of a method needs: it has referenceShare of the budget at least.
+// choiceEnd is the deadline of what the choice of a method needs: it has referenceShare of the budget at least, or what is left.
 func (r *run) choiceEnd() float64 {
-	return max(r.roundsEnd(), r.spent()+referenceShare*r.opt.Budget.Seconds())
+	end, budget := r.spent()+referenceShare*r.opt.Budget.Seconds(), r.opt.Budget.Seconds()
+	if r.spent() < budget {
+		end = min(end, budget)
+	}
+	return max(r.roundsEnd(), end)
 }
 
 const (
@@ -222,14 +226,13 @@ func (r *run) timeMethods(ctx context.Context, m *model.Model) error {
 	if err := r.solveReferences(ctx, 0, share(r.opt.Starts)); err != nil {
 		return err
 	}
-	p, methods := &r.journal.Pace, r.candidates()
+	p, methods, deadline := &r.journal.Pace, r.candidates(), r.choiceEnd()
 	if p.Episodes == nil {
 		p.Episodes = map[string]float64{}
 	}
 	if r.has(exactSolver) {
 		methods = append(methods, candidate{exactSolver, 1})
 	}
-	deadline := r.choiceEnd()
 	for _, c := range methods {
 		if _, timed := p.Episodes[c.method]; timed || c.method != "direct" && r.spent() > deadline {
 			continue
@@ -238,7 +241,9 @@ func (r *run) timeMethods(ctx context.Context, m *model.Model) error {
 		if err != nil {
 			return err
 		}
-		p.Episodes[c.method] = timed.Seconds / float64(len(timed.Starts))
+		if n := len(timed.Starts); n > 0 || c.method == "direct" { // no other is used without its time
+			p.Episodes[c.method] = timed.Seconds / float64(max(1, n))
+		}
 	}
 	return r.save()
 }

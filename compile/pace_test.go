@@ -429,3 +429,49 @@ func TestAnErrorIsNotADeadline(t *testing.T) {
 		}
 	}
 }
+
+// slowPlant has steps that wait.
+type slowPlant struct {
+	domain.Plant
+	wait func()
+}
+
+func (p slowPlant) Episode(seed uint64, index int, opt domain.EpisodeOptions) (domain.Episode, error) {
+	ep, err := p.Plant.Episode(seed, index, opt)
+	return slowEpisode{ep, p.wait}, err
+}
+
+type slowEpisode struct {
+	domain.Episode
+	wait func()
+}
+
+func (e slowEpisode) Abilities() *domain.EpisodeAbilities {
+	return domain.AbilitiesOfEpisode(e.Episode)
+}
+
+func (e slowEpisode) Apply(u []float64) (domain.Outcome, error) {
+	e.wait()
+	return e.Episode.Apply(u)
+}
+
+// TestABudgetEndsAnEpisode: one that takes longer than the budget, as where its guard asks a solver at every decision. No loop ends
+// then, and the report says so. A run that goes on does not drive beyond the budget either.
+func TestABudgetEndsAnEpisode(t *testing.T) {
+	y := system()
+	y.Steps = 60
+	def := require.Get(y.Case())(t)
+	var elapsed atomic.Int64
+	opt := Options{Out: filepath.Join(t.TempDir(), "sled.safetensors"), Budget: 100 * time.Second, Plain: true, Threads: 1, Seed: 3}
+	def.Plant = slowPlant{def.Plant, func() { elapsed.Add(int64(opt.Budget / 40)) }}
+	c, now := require.Get(gpc.NewCase(def))(t), func() time.Time { return time.Unix(0, elapsed.Load()) }
+	for range 2 {
+		got := require.Get(compile(context.Background(), c, opt, now))(t)
+		if got.Seconds > 1.1*opt.Budget.Seconds() {
+			t.Errorf("%.1f s of %v", got.Seconds, opt.Budget)
+		}
+		if got.Met || got.Test.Episodes != 0 || got.Choice[0].Method != "direct" || !strings.Contains(got.Advice, "no time to test more than 0 starts") {
+			t.Errorf("met %v from %d starts by %v, advice %q", got.Met, got.Test.Episodes, got.Choice, got.Advice)
+		}
+	}
+}

@@ -125,7 +125,7 @@ func TestSoftPenaltyIsNoCorner(t *testing.T) {
 			one := b.Apply(program.Sub, b.Apply(program.Mul, m, b.Const(1/reach)), b.Const(3.7))
 			f := b.Function([]program.Argument{{Name: "j", Size: 1}}, []program.Value{b.Apply(program.Add, b.Apply(program.Mul, one, one), softPenalty(instructions{b}, l, m))})
 			draw := func(rng *rand.Rand, _ bool) []float64 { return []float64{100 * reach * rng.NormFloat64()} }
-			if f.Corners(draw, []bool{true}, true) != nil {
+			if f.Corners(draw, []bool{true}, false) != nil {
 				t.Errorf("priority %d, reach %g: a corner is found", priority, reach)
 			}
 		}

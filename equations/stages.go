@@ -175,8 +175,7 @@ func (p *Problem) findCorners() (map[string]*program.Corners, error) {
 			}
 			return inputs
 		}
-		// Where a limit keeps a length above 0, its tip is out of reach.
-		if c := f.Corners(draw, free, f.Name() == objectivesFunction); c != nil {
+		if c := f.Corners(draw, free, f.Name() == marginsFunction); c != nil {
 			corners[f.Name()] = c
 		}
 	}

@@ -2,6 +2,7 @@ package ocp
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -17,9 +18,10 @@ import (
 type Receding struct {
 	opt           Options
 	terminalCosts *terminalCosts
-	iterations    int           // of a decision
-	barrier       float64       // first barrier parameter of a plan from Begin
-	timeLimit     time.Duration // of a decision; 0: none
+	ctx           context.Context // ends a solve
+	iterations    int             // of a decision
+	barrier       float64         // first barrier parameter of a plan from Begin
+	timeLimit     time.Duration   // of a decision; 0: none
 	p             *ipm
 	weights       []float64
 	bounds        []domain.Bound // of the sums of objectives, of a plan from Begin
@@ -56,7 +58,7 @@ func (s *Solver) Receding(iterations int, timeLimit time.Duration) (*Receding, e
 func newReceding(s *Solver, iterations int, timeLimit time.Duration) *Receding {
 	p := newIPM(newProgram(s.problem, s.opt.StateScale))
 	p.q.blocks = s.opt.Blocks
-	return &Receding{opt: s.opt, terminalCosts: s.terminalCosts, iterations: iterations, timeLimit: timeLimit, p: p, barrier: plannedBarrier}
+	return &Receding{opt: s.opt, terminalCosts: s.terminalCosts, ctx: s.ctx, iterations: iterations, timeLimit: timeLimit, p: p, barrier: plannedBarrier}
 }
 
 // Reset forgets the previous decision: the next solve starts from the fallback action.
@@ -88,7 +90,7 @@ func (r *Receding) Solve(state, ctx []float64, n int, pref domain.Preference) (S
 	if n < 1 || n*q.nu > maxVariables {
 		return Status{}, fmt.Errorf("ocp: %d steps with %d actions, want at least 1 step and at most %d variables", n, q.nu, maxVariables)
 	}
-	p.opt = ipmOptions{tolerance: r.opt.Tolerance, iterations: r.iterations, mu: r.barrier}
+	p.opt = ipmOptions{tolerance: r.opt.Tolerance, iterations: r.iterations, mu: r.barrier, ctx: r.ctx}
 	if r.timeLimit > 0 {
 		p.opt.deadline = time.Now().Add(r.timeLimit)
 	}

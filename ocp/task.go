@@ -38,8 +38,9 @@ func (s *Solver) taskFrom(state, ctx []float64, steps int, seed uint64, starts .
 	return &task{solver: s, state: state, ctx: ctx, steps: steps, seed: seed, starts: starts, ownStarts: max(0, s.opt.Starts-len(starts)), retries: retries}
 }
 
-// retries of a single solve.
-const retries = 2
+// retries of a single solve, of which the last may take lastRetry times the iterations: along a curved bend of a penalty steps are
+// short.
+const retries, lastRetry = 2, 5
 
 // solveStarts runs every start and returns the solution of least cost.
 func (t *task) solveStarts(configure func(*program)) (*Trajectory, error) {
@@ -71,7 +72,11 @@ func (t *task) solveStarts(configure func(*program)) (*Trajectory, error) {
 		case hold:
 			mu = holdBarrier
 		}
-		t.configure(p, configure, s.opt.Iterations)
+		iterations := s.opt.Iterations
+		if k >= startCount && k == startCount+t.retries-1 && !t.following && !s.single {
+			iterations *= lastRetry
+		}
+		t.configure(p, configure, iterations)
 		p.opt.mu = mu
 		p.setInitialState(t.state, t.ctx, t.steps)
 		t.writeStart(p.q, p.cur, k)

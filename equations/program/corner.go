@@ -16,6 +16,9 @@ const (
 	// cornerLines are searched for corners near by, and as many far away, in cornerParts parts each. A change of sign is
 	// halved cornerHalvings times.
 	cornerLines, cornerParts, cornerHalvings = 24, 32, 45
+	// mostCornerLines are searched where an operation does not change its branch on these, or as many as mostCornerWork
+	// operations take.
+	mostCornerLines, mostCornerWork = 16 * cornerLines, 3e7
 	// probedFactor rounds known corners while the others are searched.
 	probedFactor = 1e3
 	// shortLength is what a length that may be 0 comes down to on the lines, in its mean.
@@ -28,6 +31,7 @@ const (
 // that makes an output itself jump is none. Nor is max(x, 0) where it is squared.
 type Corners struct {
 	function *Function
+	limits   bool // the outputs are to be above 0
 	nodes    []corner
 	// probe has the inputs of the function and a number that is added to each node. For each node it computes the
 	// difference and both branches less the value, then the outputs.
@@ -49,13 +53,14 @@ type corner struct {
 }
 
 // Corners finds the corners; nil for none. They are searched on lines between inputs that draw draws, near by or far away,
-// along which the entries move that free marks. With lengths the tip of a length, √(x² + y²) at 0, is a corner too.
-func (f *Function) Corners(draw func(rng *rand.Rand, distant bool) []float64, free []bool, lengths bool) *Corners {
+// along which the entries move that free marks. The tip of a length, √(x² + y²) at 0, is a corner too, of limits where the length
+// takes from an output: where one keeps a length above something its tip is out of reach.
+func (f *Function) Corners(draw func(rng *rand.Rand, distant bool) []float64, free []bool, limits bool) *Corners {
 	f = f.flattened()
-	c := &Corners{function: f}
+	c := &Corners{function: f, limits: limits}
 	for i, n := range f.nodes {
 		switch length := n.op == Hypot || n.op == Sqrt && f.sumsSquares(n.arg[0]); {
-		case n.op == Abs, n.op == Min, n.op == Max, n.op == Select && f.compares(n.arg[0]), length && lengths:
+		case n.op == Abs, n.op == Min, n.op == Max, n.op == Select && f.compares(n.arg[0]), length:
 			c.nodes = append(c.nodes, corner{node: Value(f.inputs + i), shape: n.op})
 		}
 	}
@@ -252,7 +257,8 @@ func (c *Corners) search(draw func(rng *rand.Rand, distant bool) []float64, free
 		c.nodes[i] = corner{node: c.nodes[i].node, shape: c.nodes[i].shape, width: c.nodes[i].width, shortest: math.Inf(1)}
 	}
 	var segments []segment
-	for line := range 2 * cornerLines {
+	most := min(mostCornerLines, mostCornerWork/(cornerParts*max(1, len(c.probe.nodes))))
+	for line := 0; line < 2*cornerLines || line < most && c.unturned(segments); line++ {
 		distant := line >= cornerLines
 		first, last := draw(rng, false), draw(rng, distant)
 		for i, moves := range free {
@@ -303,6 +309,16 @@ func (c *Corners) search(draw func(rng *rand.Rand, distant bool) []float64, free
 			}
 		}
 	}
+}
+
+// unturned reports whether the difference of a node has no change of sign.
+func (c *Corners) unturned(segments []segment) bool {
+	for i, k := range c.nodes {
+		if k.shape != Sqrt && k.shape != Hypot && !slices.ContainsFunc(segments, func(s segment) bool { return s.k == i }) {
+			return true
+		}
+	}
+	return false
 }
 
 // usual is the mean of sizes, or mostMedians medians of those above 0 if that is less. What is not finite does not count.
@@ -376,7 +392,7 @@ func (c *Corners) turnsAtZero(point []float64, k int) bool {
 	zero, step := c.out[probed*k+2], c.nodes[k].size/64
 	tip, one, two := c.outputs(k, zero), c.outputs(k, zero+step), c.outputs(k, zero+2*step)
 	for i, v := range tip {
-		if d := math.Abs(one[i] - v); d > roundOff*math.Abs(v) && d > math.Abs(two[i]-v)/3 {
+		if d := math.Abs(one[i] - v); d > roundOff*math.Abs(v) && d > math.Abs(two[i]-v)/3 && !(c.limits && one[i] > v) {
 			return true
 		}
 	}

@@ -59,6 +59,7 @@ func TestCorners(t *testing.T) {
 		{"a corner of what stays", false, func(b *Builder, x, _, p Value) Value {
 			return b.Apply(Add, squared(b, x), b.Apply(Abs, b.Apply(Sub, p, b.Const(0.3))))
 		}},
+		{"a corner that few lines reach", true, func(b *Builder, x, _, _ Value) Value { return b.Apply(Max, x, b.Const(4.95)) }},
 		{"a corner out of reach", false, func(b *Builder, x, _, _ Value) Value { return b.Apply(Max, x, b.Const(-7)) }},
 	} {
 		for _, unit := range []float64{1, 1e-3, 1e6} { // of the result
@@ -72,7 +73,7 @@ func TestCorners(t *testing.T) {
 				}
 				return []float64{x, 2*rng.Float64() - 1, 0.1 + 0.4*rng.Float64()}
 			}
-			corners := f.Corners(draw, []bool{true, true, false}, true)
+			corners := f.Corners(draw, []bool{true, true, false}, false)
 			if (corners != nil) != c.want {
 				t.Errorf("%s in units of %g: found %v, want %v", c.name, unit, corners != nil, c.want)
 			}
@@ -148,6 +149,25 @@ func TestRoundedBesideAPole(t *testing.T) {
 		f.Evaluate(at[:1], exact[:])
 		if c.Round().Evaluate(at, rounded[:]); !(math.Abs(rounded[0]-exact[0]) < 1e-4) {
 			t.Errorf("%s: %v, rounded %v", name, exact[0], rounded[0])
+		}
+	}
+}
+
+// TestTipsOfLimits: the tip of a length is a corner of a limit that keeps it below something, not of one that keeps it above.
+func TestTipsOfLimits(t *testing.T) {
+	for _, v := range []struct {
+		above, limits, want bool
+	}{{false, true, true}, {true, true, false}, {false, false, true}, {true, false, true}} {
+		b := NewBuilder("f", Argument{Name: "u", Size: 2})
+		x := b.inputValues()
+		m := b.Apply(Sub, b.Apply(Hypot, x[0], x[1]), b.Const(1))
+		if !v.above {
+			m = b.Apply(Neg, m)
+		}
+		f := b.Function([]Argument{{Name: "m", Size: 1}}, []Value{m})
+		draw := func(rng *rand.Rand, _ bool) []float64 { return []float64{2*rng.Float64() - 1, 2*rng.Float64() - 1} }
+		if got := f.Corners(draw, []bool{true, true}, v.limits) != nil; got != v.want {
+			t.Errorf("%+v: found %v", v, got)
 		}
 	}
 }

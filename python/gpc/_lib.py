@@ -334,13 +334,13 @@ class Object:
         self.close()
 
 
-def array(x: Any, dtype: Any, shape: Sequence[int | None], name: str, *, finite: bool = True, written: bool = False) -> NDArray[Any]:
+def array(x: Any, dtype: Any, shape: Sequence[int | None], name: str, *, finite: bool = True, written: bool = False, entries: str = "") -> NDArray[Any]:
     """x as a C-contiguous array of that dtype and shape (None: any length), or an InputError
     that names it.
 
     An array is taken as it is: never converted, never copied. Lists, tuples and numbers are
     converted. finite refuses NaN and infinities; written is for arrays that the library
-    writes, which have to be arrays.
+    writes, which have to be arrays. entries is what a wrong shape's error ends with.
     """
     dtype = np.dtype(dtype)
     if isinstance(x, (list, tuple, int, float)) and not written:
@@ -356,7 +356,7 @@ def array(x: Any, dtype: Any, shape: Sequence[int | None], name: str, *, finite:
         raise InputError(f"{name} is an array of {a.dtype}, want {dtype}")
     if a.ndim != len(shape) or any(w is not None and n != w for n, w in zip(a.shape, shape)):
         wanted = ", ".join("n" if w is None else str(w) for w in shape)
-        raise InputError(f"{name} has shape {a.shape}, want ({wanted}{',' if len(shape) == 1 else ''})")
+        raise InputError(f"{name} has shape {a.shape}, want ({wanted}{',' if len(shape) == 1 else ''}){entries}")
     if not a.flags.c_contiguous:
         raise InputError(f"{name} is not C-contiguous (strides {a.strides}): give numpy.ascontiguousarray of it")
     if written and not a.flags.writeable:

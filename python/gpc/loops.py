@@ -6,7 +6,7 @@ import ctypes
 import json
 import threading
 from dataclasses import dataclass
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -169,10 +169,13 @@ class Loops(Object):
         self.n, self._tolerance = n, spec.margin_tolerance
         self._sizes = len(spec.state), len(spec.context), len(spec.objectives)
         self._nu, self._nm = len(spec.action), len(spec.margins)
-        outputs = len(spec.state) if "estimate" in options else 0 if "informed" in options else session._outputs
+        states = [v.name for v in spec.state]
+        outputs = states if "estimate" in options else [] if "informed" in options else session._outputs
         self._estimated = (len(spec.state), len(spec.context)) if outputs else (0, 0)
-        self._shown, self._what = (outputs, "y, what is measured,") if outputs else (len(spec.state), "state")
-        self._width = self._sizes[2] + self._nm + _BEHIND + sum(self._estimated) + outputs
+        self._shown, self._what = (len(outputs), "y, what is measured,") if outputs else (len(spec.state), "state")
+        instead = f"; {_listed(session._outputs)} is measured, which a loop is given" if session._outputs and not outputs else ""
+        self._entries = f": {_listed(outputs or states)}{instead}", f": {_listed([v.name for v in spec.context])}" if spec.context else ""
+        self._width = self._sizes[2] + self._nm + _BEHIND + sum(self._estimated) + len(outputs)
         self._flags, self._goal, self._lock = _FAULTS if faults else 0, "", threading.Lock()
         self._about = f"{spec.name!r} by {method or 'its default method'}"
 
@@ -213,8 +216,8 @@ class Loops(Object):
         """
         n = self.n
         _, nc, m = self._sizes
-        s = array(state, np.float64, (n, self._shown), self._what, finite=False)
-        c = array(np.empty((n, 0)) if context is None and nc == 0 else context, np.float64, (n, nc), "context", finite=False)
+        s = array(state, np.float64, (n, self._shown), self._what, finite=False, entries=self._entries[0])
+        c = array(np.empty((n, 0)) if context is None and nc == 0 else context, np.float64, (n, nc), "context", finite=False, entries=self._entries[1])
         u = empty(out, np.float64, (n, self._nu), "out")
         width = self._width
         r = empty(None if record is True else record, np.float64, (n, width), "record") if record is not False else None
@@ -235,6 +238,10 @@ class Loops(Object):
             call(lib.gpc_drive_goal, self.handle, text(goal))
             self._goal = goal
         return None if goal else preference
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join([*names[:8], *(["…"] if len(names) > 8 else [])])
 
 
 Goal = Mapping[str, str] | list[str] | tuple[str, ...]
@@ -290,8 +297,8 @@ class Loop(Loops):
         if _lib._forked:
             raise Error(_lib._FORKED)
         with self._lock:
-            _put(self._s, state, self._what)
-            _put(self._c, context, "context")
+            _put(self._s, state, self._what, self._entries[0])
+            _put(self._c, context, "context", self._entries[1])
             arguments = self._adaptive
             if self._goal or not (preference is None or type(preference) is np.ndarray):
                 preference = self._pursue(preference)
@@ -304,8 +311,8 @@ class Loop(Loops):
             return Decision(self._u.copy(), self._r.copy(), self._sizes[2], self._nm, self._estimated, self._tolerance, self._names)
 
 
-def _put(into: Floats, x: Any, name: str) -> None:
+def _put(into: Floats, x: Any, name: str, entries: str = "") -> None:
     """Copies x, checked, into an array of the loop's."""
     if type(x) is not np.ndarray or x.dtype != into.dtype or x.shape != into.shape:
-        x = array(x, into.dtype, into.shape, name, finite=False)
+        x = array(x, into.dtype, into.shape, name, finite=False, entries=entries)
     into[:] = x

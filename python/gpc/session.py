@@ -276,7 +276,7 @@ class Session(Object):
         """What the vectors of the case are."""
         self.map_spec: Spec = _spec(specs["map_spec"])
         """What the map is about: spec, but for cases whose map is about a part of the scene."""
-        self._outputs: int = specs["outputs"]
+        self._outputs: list[str] = specs["outputs"]
         remark(self.spec.name, specs["remarks"])
         self._warned = False
         self._implicit: System | None = None  # whose algebraic states are to be checked along plans

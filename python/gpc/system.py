@@ -653,6 +653,7 @@ class System:
         """What Newton's iterations do not reach along the plans of a trace: in its states, and in those after an action."""
         s, c, u, episode = (trace[key] for key in ("s", "c", "u", "episode"))
         follows = np.flatnonzero(episode[1:] == episode[:-1])
+        c = c[:, : len(self._names("context"))]  # without the actions before, of which rates and switches are
         try:
             for at, by in ((s, slice(None)), (s[1:][follows], follows)):
                 for solution in self._unknowns().solved:

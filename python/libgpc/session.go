@@ -84,23 +84,26 @@ func gpc_spec(h C.uintptr_t, out **C.char, err **C.char) C.int32_t {
 			Map  gpc.SpecDescription `json:"map_spec"` // of what the map is about
 			// Fallbacks are the names of the bits of a fallback, from bit 0.
 			Fallbacks []string `json:"fallbacks"`
-			// Outputs is how many values are measured for loops that do not say otherwise, 0 where they have no estimator.
-			Outputs int `json:"outputs"`
+			// Outputs are what is measured for loops that do not say otherwise, none where they have no estimator.
+			Outputs []string `json:"outputs"`
 			// Remarks are those on the case.
 			Remarks []string `json:"remarks"`
 		}{s.described(s.staged.Spec()), s.described(s.staged.MapSpec()), fallbacks(), s.outputs(), s.catalogued.Remarks()})
 	})
 }
 
-func (s *session) outputs() int {
-	m := s.staged.Definition().Measurement
-	switch {
-	case s.measured.Estimate != nil:
-		return s.staged.Spec().MeasuredSize()
-	case m != nil:
-		return len(m.Outputs)
+func (s *session) outputs() []string {
+	all := []domain.Variable{}
+	if s.measured.Estimate != nil {
+		all = s.staged.Spec().Measured
+	} else if m := s.staged.Definition().Measurement; m != nil {
+		all = m.Outputs
 	}
-	return 0
+	list := make([]string, len(all))
+	for i, v := range all {
+		list[i] = v.Name
+	}
+	return list
 }
 
 // scene is how test episodes are drawn.

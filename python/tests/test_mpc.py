@@ -197,15 +197,17 @@ def test_unknowns_of_any_unit_are_reached_or_refused(unit):
 def test_unknowns_are_checked_along_plans():
     """Newton's iterations are enough where episodes begin, and not where plans lead."""
 
-    def swollen(iterations):
-        y = gpc.System("swollen", state={"q": "1"}, action={"u": ("1", -1, 1)}, scenario={"q": (0, 0.02)}, steps=60, period=0.05)
+    def swollen(iterations, **more):
+        y = gpc.System("swollen", state={"q": "1"}, action={"u": ("1", -1, 1)}, scenario={"q": (0, 0.02)}, steps=60, period=0.05, **more)
         y.algebraic(v="1", iterations=iterations)(lambda s, z: z.v + z.v**3 - 40 * s.q)
         y.ode()(lambda s, u, z: (u.u - 0.1 * z.v,))
         y.objectives(q="1")(lambda n, u: (n.q - 3) ** 2 + 1e-3 * u.u**2)
         return y
 
-    for iterations, says in ((8, ["swollen: along plans, .*algebraic: after 8 iterations residual 0 is .* where 'v' is"]), (18, [])):
-        with gpc.nmpc(swollen(iterations), threads=1) as exact, warnings.catch_warnings(record=True) as seen:
+    late = ["swollen: along plans, .*algebraic: after 8 iterations residual 0 is .* where 'v' is"]
+    # A rate puts the action before into the context.
+    for iterations, says, more in ((8, late, {}), (18, [], {}), (8, late, {"rates": {"u": 1}}), (18, [], {"rates": {"u": 1}})):
+        with gpc.nmpc(swollen(iterations, **more), threads=1) as exact, warnings.catch_warnings(record=True) as seen:
             warnings.simplefilter("always")
             exact.evaluate(episodes=2, progress=False)
             exact.evaluate(episodes=2, progress=False)  # says it no more

@@ -38,7 +38,7 @@ def driven(plant, tmp_path, episodes, **options):
     return traces.read(str(tmp_path / "trace.jsonl"))
 
 
-@pytest.mark.parametrize("name", ["van-der-pol", "pole-stiff", "far", "hiv"])
+@pytest.mark.parametrize("name", ["van-der-pol", "pole-stiff", "far", "hiv", "colebrook"])
 def test_optima_are_those_of_ipopt(name, tmp_path):
     plant = plants.ALL[name]()
     plant.system.save(tmp_path / "system.json")
@@ -51,6 +51,13 @@ def test_optima_are_those_of_ipopt(name, tmp_path):
 def test_ties_of_a_largest_deviation_are_solved(tmp_path):
     """Three of these starts had no reference while corners were followed from 1 % of their size."""
     assert all(end["oracle_cost"] is not None for end in driven(plants.ALL["worst"](), tmp_path, 30, seed=9).ends)
+
+
+@pytest.mark.parametrize("name, episodes, cost", [("heat-pump", 9, 192.815), ("drone", 2, None)])
+def test_a_corner_that_few_plans_reach_and_a_soft_limit_along_a_bend_have_references(name, episodes, cost, tmp_path):
+    """The last start of the heat pump and both of the drone had none; the drone's first costs what IPOPT finds."""
+    end = driven(plants.ALL[name](), tmp_path, episodes, seed=5).ends[-1]
+    assert end["oracle_cost"] is not None and (cost is None or end["oracle_cost"] < cost)
 
 
 def test_a_substrate_that_runs_out_is_solved(tmp_path):

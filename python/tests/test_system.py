@@ -580,7 +580,7 @@ def test_loops_estimate(tmp_path):
             for loop in (a, b):
                 with pytest.raises(gpc.InputError, match="state"):
                     loop.decide([np.inf, 0.0], c)
-            with pytest.raises(gpc.InputError, match=r"y, what is measured, has shape \(1,\), want \(2,\)"):
+            with pytest.raises(gpc.InputError, match=r"y, what is measured, has shape \(1,\), want \(2,\): x, v$"):
                 a.decide([0.0], c)
             assert np.abs(one.state - s).max() < 0.3 and plain.decide(*near.observe(episode=2)).state.size == 0
         with pytest.raises(gpc.InputError, match="Measurement"):
@@ -782,8 +782,12 @@ def test_what_is_measured():
             one = loop.decide([-0.5], [np.nan, 0])
             assert one.state.shape == (2,) and one.context.shape == (2,) and one.sensors.tolist() == [0] and abs(one.state[0] + 0.5) < 0.01
             assert np.array_equal(loops.decide([[-0.5]] * 2, [[np.nan, 0]] * 2).state, [one.state] * 2)
-            with pytest.raises(gpc.InputError, match=r"y, what is measured, has shape \(2,\), want \(1,\)"):
+            with pytest.raises(gpc.InputError, match=r"y, what is measured, has shape \(2,\), want \(1,\): x$"):
                 loop.decide([-0.5, 0], [np.nan, 0])
+            with pytest.raises(gpc.InputError, match=r"context has shape \(1,\), want \(2,\): wind, clock$"):
+                loop.decide([-0.5], [np.nan])
+        with pytest.raises(gpc.InputError, match=r"state has shape \(1,\), want \(2,\): x, v; x is measured, which a loop is given$"):
+            s.decide([-0.5], [0, 0])
     within = windy()
     within.measured({"x": 0.02}, process={"v": 0.006}, unknown={"wind": 0.2}, bounded=True)
     assert within.document()["measurement"]["bounded"] is True

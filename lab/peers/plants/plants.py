@@ -728,3 +728,55 @@ def furuta():
     y.objectives(upright="1", effort="1")(lambda u, n: (2 * (1 - np.cos(n.th)) + 0.1 * n.arm**2 + 1e-3 * (n.w1**2 + n.w2**2), 20 * u.tau**2))
     y.margins({"arm+": "rad", "arm-": "rad"})(lambda n: (2 - n.arm, n.arm + 2))
     return y
+
+
+@plant("GEKKO's and rockit's heat pumps, emhass", (0.5, 0.5))
+def heat_pump():
+    """Its efficiency is clipped where it is warm; price and weather are known ahead."""
+    y = gpc.System("heat-pump", "a house by a heat pump", state={"room": ("K", 288, 298), "floor": ("K", 285, 300), "tank": ("K", 300, 330)}, action={"pump": ("kW", 0, 4), "valve": ("kW", 0, 8)},
+                   forecast={"price": gpc.forecast("€/kWh", points=7, period=3600, range=(0.08, 0.5)), "out": gpc.forecast("K", points=7, period=3600, range=(263, 285))},
+                   scenario={"room": (292, 295), "floor": (290, 293), "tank": (308, 318)}, steps=48, period=900, horizon=24, rest=[1.0, 3.0], soft={"cold": 1.5, "warm": 0.5}, objective_scale=[0.3, 0.5])
+
+    @y.ode(span=0.25)
+    def _(s, c, u):
+        efficiency = np.clip(np.polyval([4.0e-4, -0.11, 7.9], s.tank - c.out), 1.2, 6)
+        return (s.floor - s.room) / 1.5 + 0.9 * (c.out - s.room) / 8, (u.valve + 1.9 * (s.room - s.floor) + 0.12 * (c.out - s.floor)) / 12, (efficiency * u.pump - u.valve - 0.004 * (s.tank - 290)) / 0.35
+
+    y.objectives(money="€", comfort="K²")(lambda c, u, n: (0.25 * c.price * u.pump, 0.05 * (n.room - 294) ** 2))
+    y.margins(cold="K", warm="K", boil="K", lukewarm="K")(lambda n: (n.room - 292, 296 - n.room, 330 - n.tank, n.tank - 300))
+    return y
+
+
+@plant("FATROP's and acados' quadcopters", (0.7, 0.3))
+def drone():
+    """Past two others that move, at a soft limit of its speed; it begins at rest."""
+    y = gpc.System("drone", "a drone in a plane past two others", state={"x": ("m", -2, 12), "z": ("m", 0, 6), "th": ("rad", -0.8, 0.8), "vx": ("m/s", -4, 4), "vz": ("m/s", -3, 3), "w": ("rad/s", -4, 4)},
+                   context={**{f"{k}{i}": unit for i in (1, 2) for k, unit in (("ox", "m"), ("oz", "m"), ("vx", "m/s"), ("vz", "m/s"))}, "wind": ("N", -0.6, 0.6)}, action={"up": ("N", 0, 10), "turn": ("N m", -0.4, 0.4)},
+                   scenario={"x": (0, 0.5), "z": (1.5, 3), "wind": (-0.4, 0.4), "o1": (3, 4), "o2": (1, 2)}, steps=50, period=0.1, rest=[4.905, 0], soft={"speed": 3})
+    y.initial(lambda p: {"x": p.x, "z": p.z, "wind": p.wind, "ox1": p.o1, "oz1": 4, "vx1": 0.1, "vz1": -0.6, "ox2": 6, "oz2": p.o2, "vx2": -0.4, "vz2": 0.2})
+    y.memory(lambda c: {f"o{a}{i}": c[f"o{a}{i}"] + 0.1 * c[f"v{a}{i}"] for i in (1, 2) for a in "xz"})
+    y.ode(substeps=2)(lambda s, c, u: (s.vx, s.vz, s.w, (-u.up * np.sin(s.th) + c.wind - 0.2 * s.vx) / 0.5, (u.up * np.cos(s.th) - 0.2 * s.vz) / 0.5 - 9.81, u.turn / 0.02))
+    y.objectives(way="m²", effort="N²")(lambda u, n: (0.1 * (n.x - 9) ** 2 + 0.2 * (n.z - 2) ** 2, 0.02 * (u.up - 4.905) ** 2 + 2 * u.turn**2 + 0.05 * n.w**2))
+    y.margins({"one": "m", "two": "m", "ground": "m", "speed": "m/s", "tilt+": "rad", "tilt-": "rad"})(lambda c, n: (
+        *(np.hypot(n.x - c[f"ox{i}"] - 0.1 * c[f"vx{i}"], n.z - c[f"oz{i}"] - 0.1 * c[f"vz{i}"]) - 0.7 for i in (1, 2)), n.z - 0.2, 3.2 - np.hypot(n.vx, n.vz), 0.75 - n.th, n.th + 0.75))
+    return y
+
+
+@plant("a water network of EPANET's kind: friction by Colebrook's equation", (0.7, 0.3))
+def colebrook():
+    """A DAE whose friction has no value for a flow backwards; pascals, cubic metres a second and a roughness of micrometres, with a rate."""
+    across, length, rough, viscosity, density = 0.2, 400.0, 45e-6, 1.0e-6, 998.0
+    area = np.pi * across**2 / 4
+    y = gpc.System("colebrook", "a pump and a rough pipe", state={"Q": ("m³/s", 0.005, 0.12), "p": ("Pa", 1e5, 6e5)}, context={"goal": ("Pa", 2e5, 4e5), "use": ("m³/s", 0.02, 0.06)}, action={"speed": ("1", 0.4, 1.2)},
+                   scenario={"Q": (0.02, 0.06), "p": (2e5, 3.5e5), "goal": (2.2e5, 3.5e5), "use": (0.025, 0.05)}, steps=50, period=1.0, rest=[0.9], rates={"speed": 0.1})
+    y.algebraic({"f": "1"}, guess={"f": 0.02})(lambda s, z: 1 / np.sqrt(z.f) + 2 * np.log10(rough / (3.7 * across) + 2.51 / (s.Q / area * across / viscosity * np.sqrt(z.f))))
+
+    @y.ode(substeps=4)
+    def _(s, c, u, z):
+        head = density * 9.81 * (52 * u.speed**2 - 2500 * s.Q**2)
+        loss = z.f * length / across * density / 2 * (s.Q / area) * np.abs(s.Q / area)
+        return (head + 1.013e5 - s.p - loss) * area / (density * length), 4e6 * (s.Q - c.use)
+
+    y.objectives(pressure="1", energy="1")(lambda c, u, n: (((n.p - c.goal) / 1e5) ** 2, 0.1 * (u.speed - 0.9) ** 2))
+    y.margins(burst="Pa", starve="Pa", back="m³/s")(lambda n: (5.5e5 - n.p, n.p - 1.2e5, n.Q - 0.006))
+    return y
