@@ -97,7 +97,7 @@ var pageRules = []pageRule{
 	{line: `eval pair cartpole --model cartpole.safetensors`, instead: [2]string{"--model cartpole.safetensors --methods direct,nmpc --episodes 100", "--methods direct,nmpc --episodes 2"}, quick: true},
 	{line: `--episodes 20$`, page: "how-to/", instead: [2]string{"--episodes 20", "--episodes 1"}},
 	{line: `opf (case30 --scale 3|secure case30)`, quick: true, exit: 1},
-	{line: `gpc (cases|opf )|^(mkdir|cp|printf|ls|echo) `, quick: true},
+	{line: `--trace trace.jsonl|gpc (cases|opf )|^(mkdir|cp|printf|ls|echo) `, quick: true},
 }
 
 // Commands of README, tutorials and how-to pages are run in the order of their page, and print what the page shows.
@@ -164,7 +164,7 @@ func runShown(t *testing.T, c pages.Command, dir, at string) (address string) {
 	cmd.Env = append(os.Environ(), "PATH="+filepath.Join(dir, "bin")+":"+os.Getenv("PATH"))
 	if r.serves {
 		cmd.Args[2] = "exec " + addressed.ReplaceAllString(line, "127.0.0.1:0")
-		return served(t, c, cmd)
+		return listening(t, c, cmd)
 	}
 	var out, log bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &log
@@ -182,8 +182,8 @@ func runShown(t *testing.T, c pages.Command, dir, at string) (address string) {
 	return ""
 }
 
-// served starts a command that serves until the test's end, and gives the address that it prints.
-func served(t *testing.T, c pages.Command, cmd *exec.Cmd) string {
+// listening starts a command that serves until the test's end, and gives the address that it prints.
+func listening(t *testing.T, c pages.Command, cmd *exec.Cmd) string {
 	t.Helper()
 	read, write, err := os.Pipe()
 	require.OK(t, err)

@@ -82,8 +82,13 @@ func Commands(root string) (all []Command, err error) {
 			}
 		}
 		text = fenced.ReplaceAllString(written.ReplaceAllString(text, ""), "")
-		for _, c := range append(inline.FindAllStringSubmatch(text, -1), plain.FindAllStringSubmatch(text, -1)...) {
+		for _, c := range inline.FindAllStringSubmatch(text, -1) {
 			all = append(all, Command{Page: page, Line: c[1]})
+		}
+		for _, c := range plain.FindAllStringSubmatch(text, -1) {
+			for _, part := range parts.Split(c[1], -1) {
+				all = append(all, Command{Page: page, Line: strings.TrimSpace(part)})
+			}
 		}
 	}
 	return all, nil
