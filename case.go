@@ -275,8 +275,8 @@ func (c *Case) method(name string) (domain.Method, error) {
 			return m, nil
 		}
 	}
-	if name == exactMethod && len(c.def.Problem.Spec().Switches) > 0 {
-		return domain.Method{}, badInputf("case %s has switched actions, for which there is no exact solver %q: %q decides without a map", c.Name(), name, searchMethod)
+	if strings.HasPrefix(name, exactMethod) && len(c.def.Problem.Spec().Switches) > 0 {
+		return domain.Method{}, badInputf("case %s has switched actions, for which there is no exact solver %q: %q decides without a map", c.Name(), name, c.mapless())
 	}
 	return domain.Method{}, badInputf("case %s has no method %q%s (it has %s)", c.Name(), name, names.Meant(name, all), names.List(all))
 }
@@ -294,9 +294,19 @@ func (c *Case) Model(file string) (*model.Model, error) {
 	return m, BadInput(c.fits(m, cmp.Or(file, "the bundled map")))
 }
 
-// exactMethod is the exact solver that is started warm, of the cases that have one. searchMethod needs no map either: it is
-// of the cases with switched actions, which have no exact solver.
-const exactMethod, searchMethod = "nmpc", "search-512"
+// exactMethod is the exact solver that is started warm, of the cases that have one.
+const exactMethod = "nmpc"
+
+// mapless is the method to name that needs no map: of cases with switched actions a search, which solves the other actions.
+func (c *Case) mapless() string {
+	switch spec := c.def.Problem.Spec(); {
+	case len(spec.Switches) == 0:
+		return exactMethod
+	case len(spec.Switches) < spec.ActionSize():
+		return "relaxed-512-polish"
+	}
+	return "search-512"
+}
 
 func (c *Case) read(file string) (*model.Model, error) {
 	if file != "" {
@@ -305,10 +315,8 @@ func (c *Case) read(file string) (*model.Model, error) {
 	}
 	if !c.Bundled() {
 		alternative := "a method that needs none"
-		for _, name := range []string{exactMethod, searchMethod} {
-			if slices.ContainsFunc(c.Methods(), func(m domain.Method) bool { return m.Called(name) }) {
-				alternative += ", such as {Method} " + name
-			}
+		if name := c.mapless(); slices.ContainsFunc(c.Methods(), func(m domain.Method) bool { return m.Called(name) }) {
+			alternative += ", such as {Method} " + name
 		}
 		return nil, badOptionf("case %s has no bundled map: make one with compile and give its file with {Model}, or decide by %s", c.Name(), alternative)
 	}

@@ -328,7 +328,7 @@ func (c *Case) exportSearch(ctx context.Context, m *model.Model, opt ExportOptio
 	case !ok || search.Ahead || search.Polish || search.Relaxed:
 		return nil, badOptionf("method %s cannot be exported: of a case with switched actions C has direct, refine-N and search-N, which neither solve nor search between decisions; choose one with {Method}", method.Name)
 	case c.indirect():
-		return nil, badInputf("case %s has a Measurement or a delay, which C does not have with switched actions", c.Name())
+		return nil, badInputf("case %s has a Measurement or a delay, which C does not have with switched actions: export a copy of the system without them, and give it the state that is estimated", c.Name())
 	case needsMap && m == nil:
 		return nil, badOptionf("no map to export for case %s: give a model file, or export a search without one with {Method} search-512", c.Name())
 	case !needsMap && opt.Half:

@@ -22,6 +22,8 @@ func (c *Case) Fronts(e *Engine, s Setup) (*batchnav.Fronts, error) {
 		return c.searchFronts(e, s)
 	case c.def.Learned != nil:
 		return nil, badInputf("the map of case %s is of another problem (%s): it has no front", c.Name(), c.MapSpec().Description)
+	case s.Model == nil && !c.Bundled():
+		return nil, badOptionf("case %s has no bundled map, whose decisions a front has: make one with compile and give its file with {Model}; exact optima need none, in Python front(…, exact=True)", c.Name())
 	}
 	m, err := c.fitted(s.Model)
 	if err != nil {

@@ -27,6 +27,9 @@ func TestWhatASwitchedCaseCannotExportIsSaid(t *testing.T) {
 		{switched.Fishing(), gpc.ExportOptions{Method: "search-64-ahead", Episodes: 1}, "method search-64-ahead cannot be exported"},
 		{switched.Fishing(), gpc.ExportOptions{Method: "refine-64", Episodes: 1}, "no map to export"},
 		{switched.HeatPump(), gpc.ExportOptions{Method: "search-64-polish", Episodes: 1}, "method search-64-polish cannot be exported"},
+		{switched.HeatPump(), gpc.ExportOptions{Method: "nmpc", Episodes: 1}, `no exact solver "nmpc": "relaxed-512-polish" decides without a map`},
+		{switched.Fishing(), gpc.ExportOptions{Method: "nmpc-ahead", Episodes: 1}, `no exact solver "nmpc-ahead": "search-512" decides without a map`},
+		{boiler(), gpc.ExportOptions{Method: "search-64", Episodes: 1}, "export a copy of the system without them"},
 	} {
 		c := require.Get(gpc.NewCase(require.Get(v.system.Case())(t)))(t)
 		v.opt.Dir = filepath.Join(t.TempDir(), "c")

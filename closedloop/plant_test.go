@@ -183,7 +183,7 @@ func TestMeasurementsAreRead(t *testing.T) {
 		text, want string
 	}{
 		{m, `{"y":[1,null,3],"c":[null]}`, ""}, {m, `{"y":[1,2,3],"c":[4]}`, ""}, {&known, `{"y":[1,2,3],"c":[4]}`, ""},
-		{&known, `{"y":[1,2,3],"c":[null]}`, "null is allowed only where"}, {m, `{"y":[1,2],"c":[4]}`, `"y" has 2 entries, the case has 3`},
+		{&known, `{"y":[1,2,3],"c":[null]}`, "null is allowed only where"}, {m, `{"y":[1,2],"c":[4]}`, `"y" has 2 entries, the case has 3: the next is `},
 		{m, `{"y":[1,2,3]}`, `"c" has 0 entries`}, {m, `{"y":[1,2,3],"c":[4],"s":[1]}`, `unknown field "s"`}, {m, `{"y":[1,2,1e39],"c":[4]}`, "want a finite number"},
 	} {
 		var fields map[string]json.RawMessage

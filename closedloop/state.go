@@ -135,8 +135,12 @@ func list(raw json.RawMessage, key string, variables []domain.Variable, gaps boo
 			return nil, fieldErrorf(key, "field %q: want a list of numbers: %v", key, err)
 		}
 	}
-	if len(entries) != len(variables) {
-		return nil, fieldErrorf(key, "field %q has %d entries, the case has %d", key, len(entries), len(variables))
+	if n := len(entries); n != len(variables) {
+		text := fmt.Sprintf("field %q has %d entries, the case has %d", key, n, len(variables))
+		if n < len(variables) {
+			text += ": the next is " + variables[n].Name
+		}
+		return nil, fieldErrorf(key, "%s", text)
 	}
 	v := make([]float64, len(entries))
 	for i, e := range entries {

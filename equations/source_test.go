@@ -7,6 +7,7 @@ import (
 	"testing/fstest"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/domain/domaintest"
 	"github.com/gpc-engine/gpc/equations"
 	"github.com/gpc-engine/gpc/equations/dual"
 )
@@ -41,6 +42,7 @@ import (
 	"math"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/domain/domaintest"
 	"github.com/gpc-engine/gpc/equations/dual"
 	"github.com/gpc-engine/gpc/equations"
 )
@@ -166,4 +168,54 @@ func TestProgramOfASystemWithANumber(t *testing.T) {
 	if _, err := y.Program(); err == nil || !strings.Contains(err.Error(), "initial") {
 		t.Errorf("another number than the system's: %v", err)
 	}
+}
+
+func roll[T dual.Scalar](s, _, u, sNext, _ []T) { sNext[0] = 0.9*s[0] + 0.1*u[0]/u[1] }
+
+func fuel[T dual.Scalar](_, _, u, n, j []T) {
+	e := n[0] - 1
+	j[0], j[1] = e*e, n[0]*n[0]/(u[1]*u[1])+u[0]*u[0]
+}
+
+const rollText = `package p
+
+import (
+	"github.com/gpc-engine/gpc/equations"
+	"github.com/gpc-engine/gpc/equations/dual"
+)
+
+func roll[T dual.Scalar](s, _, u, sNext, _ []T) { sNext[0] = 0.9*s[0] + 0.1*u[0]/u[1] }
+
+func fuel[T dual.Scalar](_, _, u, n, j []T) {
+	e := n[0] - 1
+	j[0], j[1] = e*e, n[0]*n[0]/(u[1]*u[1])+u[0]*u[0]
+}
+
+func System() equations.System {
+	return equations.System{
+		Initial: func(p, s, c []float64) { s[0] = p[0] },
+		Real:    equations.Functions[float64]{Step: roll[float64], Objectives: fuel[float64]},
+	}
+}
+`
+
+// A system with a gear passes the test that `gpc new` writes: the rounding of corners between values is no mistake of the
+// stages, and shares whose sum is above 1 are no costs without a least value.
+func TestContractOfASwitchWithSource(t *testing.T) {
+	gear := equations.Integer("gear", 1, 5)
+	gear.Least, gear.Cost, gear.Objective = []int{2, 2, 2, 2, 2}, 0.1, "fuel"
+	c, err := equations.System{
+		Name: "roll", State: []domain.Variable{{Name: "speed", Unit: "m/s", Lo: 0, Hi: 2}},
+		Action:   []domain.Variable{{Name: "push", Unit: "N", Lo: 0, Hi: 5}, {Name: "gear", Unit: "1"}},
+		Switches: []equations.Switch{gear}, Rest: []float64{0, 1},
+		Objectives: []domain.Variable{{Name: "delay", Unit: "1"}, {Name: "fuel", Unit: "1"}}, Scenario: []domain.Variable{{Name: "speed", Unit: "m/s", Lo: 0, Hi: 2}},
+		Initial: func(p, s, _ []float64) { s[0] = p[0] }, Steps: 6, StepSeconds: 1,
+		Real:   equations.Functions[float64]{Step: roll[float64], Objectives: fuel[float64]},
+		Dual:   equations.Functions[complex128]{Step: roll[complex128], Objectives: fuel[complex128]},
+		Source: equations.From(sourceText(rollText), "System"),
+	}.Case()
+	if err != nil {
+		t.Fatal(err)
+	}
+	domaintest.Run(t, c)
 }

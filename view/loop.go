@@ -112,6 +112,7 @@ func (l *loop) preview(ctx context.Context, r serve.Request) (*Frame, error) {
 	f.K = last.K
 	f.J, f.Margins = make([]float64, l.spec.ObjectiveSize()), make([]float64, len(l.spec.Margins))
 	l.score(r.S, r.C, d.U, f.J, f.Margins)
+	f.leaveRules(l.spec)
 	f.Grid = operate(l.problem, r.S, r.C, d.U)
 	l.compare(ctx, f, r)
 	l.problem.Step(r.S, r.C, d.U, f.S, make([]float64, l.spec.ContextSize()))

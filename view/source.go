@@ -12,6 +12,8 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"slices"
+	"strings"
 
 	"github.com/gpc-engine/gpc/domain"
 )
@@ -161,8 +163,33 @@ type Frame struct {
 	Grid   *domain.OperatingPoint `json:"grid,omitempty"`
 }
 
+// leaveRules takes the smallest margin from the limits alone where the rules of switched actions are kept: one says that a
+// value is of the list, and is 0 at every decision. That one is left out.
+func (f *Frame) leaveRules(spec *domain.Spec) {
+	if len(f.Margins) == 0 || len(spec.Switches) == 0 || f.Margin < -spec.MarginTolerance {
+		return
+	}
+	limits := slices.Clone(f.Margins)
+	f.Margins = slices.Clone(f.Margins)
+	for i, m := range spec.Margins {
+		for _, w := range spec.Switches {
+			switch rule, ok := strings.CutPrefix(m.Name, spec.Action[w.Action].Name+" "); {
+			case ok && rule == "value":
+				f.Margins[i] = math.NaN()
+				fallthrough
+			case ok && (rule == "least time" || rule == "changes"):
+				limits[i] = math.Inf(1)
+			}
+		}
+	}
+	if f.Margin = domain.Smallest(limits); math.IsInf(f.Margin, 1) {
+		f.Margin = math.NaN()
+	}
+}
+
 // widen takes the margins of a frame into the room of its episode.
 func (f *Frame) widen(room map[string]float64, spec *domain.Spec) {
+	f.leaveRules(spec)
 	f.Room = maps.Clone(room)
 	if f.Room == nil {
 		f.Room = map[string]float64{}

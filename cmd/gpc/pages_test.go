@@ -1,8 +1,10 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
+	"io"
 	"math"
 	"os"
 	"os/exec"
@@ -80,21 +82,22 @@ type pageRule struct {
 	quick      bool      // -short runs it too
 	exit       int       // code that it ends with
 	varies     bool      // what it prints is the machine's or the run's
+	serves     bool      // it says where it listens, and Ctrl-C ends it with 0; commands behind it ask there
 }
 
 // pageRules of the commands that are shown; the first that matches counts. Without one a command is run where -short is not given,
 // ends with 0, and prints what its page says.
 var pageRules = []pageRule{
 	{line: `^(bin/gpc-lab |lab/run |make (build|lab|run|test|wheel|python)\b)`, not: "make run and CI do"},
-	{line: `--listen|^bin/gpc view`, not: "it ends with Ctrl-C"},
-	{line: `venv|pip install|house.json|out/house`, not: "python/tests/test_pages.py runs the scripts"},
 	{page: "your-system.md", not: "cli builds and compiles this module, and holds the page's tables"},
+	{line: `--listen|gpc view`, serves: true, quick: true},
+	{line: `venv|pip install|house.json|out/house`, not: "python/tests/test_pages.py runs the scripts"},
 	{line: `^\./cart |^ssh|^sbatch|^srun|^kubectl|^for |^gpc compile CASE`, not: "needs a module, a cluster or a case of the reader's"},
 	{line: `gpc compile cartpole`, instead: [2]string{"--budget 15m", "--rounds 1 --scenarios 4 --starts 2 --test-starts 2 --target 0.000001%"}, exit: 1, varies: true},
 	{line: `eval pair cartpole --model cartpole.safetensors`, instead: [2]string{"--model cartpole.safetensors --methods direct,nmpc --episodes 100", "--methods direct,nmpc --episodes 2"}, quick: true},
 	{line: `--episodes 20$`, page: "how-to/", instead: [2]string{"--episodes 20", "--episodes 1"}},
 	{line: `opf (case30 --scale 3|secure case30)`, quick: true, exit: 1},
-	{line: `gpc (cases|opf )|^(mkdir|cp|printf|ls|echo) `, quick: true},
+	{line: `--trace trace.jsonl|gpc (cases|opf )|^(mkdir|cp|printf|ls|echo) `, quick: true},
 }
 
 // Commands of README, tutorials and how-to pages are run in the order of their page, and print what the page shows.
@@ -110,9 +113,11 @@ func TestPagesShowWhatIsPrinted(t *testing.T) {
 		}
 		t.Run(strings.ReplaceAll(page, "/", "-"), func(t *testing.T) {
 			t.Parallel()
-			dir := sandbox(t, self)
+			dir, at := sandbox(t, self), ""
 			for _, c := range commands {
-				runShown(t, c, dir)
+				if address := runShown(t, c, dir, at); address != "" {
+					at = address
+				}
 			}
 		})
 	}
@@ -129,7 +134,11 @@ func sandbox(t *testing.T, self string) string {
 	return dir
 }
 
-func runShown(t *testing.T, c pages.Command, dir string) {
+// addressed is where the pages' servers listen.
+var addressed = regexp.MustCompile(`127\.0\.0\.1:\d+`)
+
+// runShown gives the address of a command that serves; at is that of the one before.
+func runShown(t *testing.T, c pages.Command, dir, at string) (address string) {
 	t.Helper()
 	var r pageRule
 	for _, candidate := range pageRules {
@@ -139,9 +148,12 @@ func runShown(t *testing.T, c pages.Command, dir string) {
 		}
 	}
 	if r.not != "" || testing.Short() && !r.quick {
-		return
+		return ""
 	}
 	line := c.Line
+	if at != "" && !r.serves {
+		line = addressed.ReplaceAllString(line, at)
+	}
 	if r.instead[0] != "" {
 		if line = strings.Replace(line, r.instead[0], r.instead[1], 1); line == c.Line {
 			t.Errorf("%s: `%s` has no %q, which the test replaces", c.Page, c.Line, r.instead[0])
@@ -150,19 +162,48 @@ func runShown(t *testing.T, c pages.Command, dir string) {
 	cmd := exec.Command("bash", "-c", "set -o pipefail; "+line)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "PATH="+filepath.Join(dir, "bin")+":"+os.Getenv("PATH"))
+	if r.serves {
+		cmd.Args[2] = "exec " + addressed.ReplaceAllString(line, "127.0.0.1:0")
+		return listening(t, c, cmd)
+	}
 	var out, log bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &log
 	err := cmd.Run()
 	if code := cmd.ProcessState.ExitCode(); code != r.exit {
 		t.Errorf("%s: `%s` ends with %d, not %d (%v)\n%s%s", c.Page, line, code, r.exit, err, &out, &log)
-		return
+		return ""
 	}
 	if r.varies || r.instead[0] != "" {
-		return
+		return ""
 	}
 	if missing := unlike(c.Printed, strings.Split(out.String()+log.String(), "\n")); missing != "" {
 		t.Errorf("%s: `%s` does not print, behind the lines before it,\n%s\nbut\n%s%s", c.Page, line, missing, &out, &log)
 	}
+	return ""
+}
+
+// listening starts a command that serves until the test's end, and gives the address that it prints.
+func listening(t *testing.T, c pages.Command, cmd *exec.Cmd) string {
+	t.Helper()
+	read, write, err := os.Pipe()
+	require.OK(t, err)
+	cmd.Stdout, cmd.Stderr = write, write
+	require.OK(t, cmd.Start())
+	write.Close()
+	printed := bufio.NewScanner(read)
+	var address string
+	for address == "" && printed.Scan() {
+		address = addressed.FindString(printed.Text())
+	}
+	go func() { _, _ = io.Copy(io.Discard, read) }()
+	t.Cleanup(func() {
+		defer read.Close()
+		require.OK(t, cmd.Process.Signal(os.Interrupt))
+		if err := cmd.Wait(); err != nil || address == "" {
+			t.Errorf("%s: `%s` listens at %q and ends with %v", c.Page, c.Line, address, err)
+		}
+	})
+	return address
 }
 
 // unlike is the first line of a page that is not among those printed, in their order; "" where all are.

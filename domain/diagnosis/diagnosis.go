@@ -388,7 +388,9 @@ func effect(p domain.Problem, x, other Point) (changes, objective bool) {
 func unbounded(p domain.Problem, points []Point, size []float64) (findings Findings) {
 	spec := p.Spec()
 	texts := make([]string, len(size))
-	for _, start := range points[:min(len(points), 4)] {
+	for _, point := range points[:min(len(points), 4)] {
+		start := point.clone()
+		p.Project(start.S, start.C, start.U) // shares of a relaxed switch sum to 1
 		for i, v := range slices.Concat(spec.Action, spec.Measured) {
 			if i < len(start.U) && v.Bounded() {
 				continue

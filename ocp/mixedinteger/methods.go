@@ -35,7 +35,7 @@ func Methods(s *Solver) (all []domain.Method) {
 		if !ok { // there is nothing to polish
 			return
 		}
-		m.Brief = !strings.HasSuffix(m.Name, "-polish") && !m.Ahead && (m.Candidates == 0 || m.Candidates == 4096 || m.Name == "relaxed-512")
+		m.Brief = !m.Ahead && (m.Candidates == 0 || m.Name == "search-4096" || m.Name == "refine-4096" || strings.HasPrefix(m.Name, "relaxed-512"))
 		all = append(all, m)
 	}
 	add("direct")

@@ -305,7 +305,8 @@ class Session(Object):
 
     def context(self, values: Mapping[str, ArrayLike] | None = None, /, **more: ArrayLike) -> Floats:
         """A context [n_c] by the names of its entries, such as context(price=[…], goal=1): a signal that is known ahead by its own
-        name, as an array of its points. The clock and the age of a forecast are 0 where they are not said."""
+        name, as an array of its points. The clock and the age of a forecast are 0 where they are not said, and the last actions
+        and their ages those at the beginning of an episode."""
         names = [v.name for v in self.spec.context]
         out: dict[str, Any] = {k: 0.0 for k in names if k == "clock" or k.endswith("_age") and f"{k[:-4]}_0" in names}
         for name, given in {**(values or {}), **more}.items():
@@ -316,6 +317,9 @@ class Session(Object):
             if row.shape != (len(points),) and (name not in names or row.shape != ()):
                 raise InputError(f"{name} has shape {row.shape}, want {'a number' if name in names else f'({len(points)},), a number for each point'}")
             out.update(zip(points, row.reshape(-1)))
+        last = {*(f"last {v.name}" for v in self.spec.action), *(names[w.ages + i] for w in self.spec.switches for i in range(max(1, w.most)))} - {*out}
+        if last.intersection(names):
+            out.update((k, v) for k, v in zip(names, self.observe()[1]) if k in last)
         for name in names:
             if name not in out:
                 raise InputError(f"{name!r} of the context is not said, want all of {', '.join(names)}")

@@ -144,6 +144,7 @@ func (f *fleetOf[T]) description() any {
 func gpc_fleet_new(opt *C.char, out *C.uintptr_t, err **C.char) C.int32_t {
 	return withOptions(opt, err, func(o *struct {
 		Case         string             `json:"case"`
+		System       string             `json:"system"` // the text of one, instead of a case
 		Environments int                `json:"environments"`
 		Seed         uint64             `json:"seed"`
 		Cycle        int                `json:"cycle"`
@@ -158,7 +159,7 @@ func gpc_fleet_new(opt *C.char, out *C.uintptr_t, err **C.char) C.int32_t {
 		Threads      int                `json:"threads"`
 		Type         string             `json:"dtype"`
 	}) error {
-		c, err := catalogue().Find(o.Case)
+		c, err := findCase(o.Case, o.System)
 		if err != nil {
 			return err
 		}

@@ -347,3 +347,27 @@ def test_omnisafe():
         observation, reward, cost, terminated, truncated, info = env.step(env.sample_action())
     assert observation.shape == (3, 9) and reward.shape == cost.shape == terminated.shape == (3,)
     assert truncated.all() and info["_final_observation"].all()
+
+
+def test_a_system_is_an_environment_as_its_file_is(tmp_path):
+    y = gpc.System("sled", state={"x": "m", "v": "m/s"}, action={"force": ("N", -5, 5)}, scenario={"x": (-1, 1)}, steps=5, period=0.1)
+    y.ode()(lambda s, u: (s.v, u.force))
+    y.objectives(position="m²")(lambda n: n.x**2)
+    y.save(tmp_path / "sled.json")
+    with Fleet(y, 2) as of_system, Fleet(tmp_path / "sled.json", 2) as of_file:
+        assert of_system.spec == of_file.spec
+        for f in (of_system, of_file):
+            f.reset(seed=3)
+        np.testing.assert_array_equal(of_system.observation, of_file.observation)
+    pytest.importorskip("gymnasium", minversion="1.0")
+    assert str(make(y)) == "<gpc.envs.Env 'sled'>"
+
+
+def test_a_front_without_a_map_says_what_needs_none():
+    y = gpc.System("sled", state={"x": "m"}, action={"v": ("m/s", -1, 1)}, scenario={"x": (-1, 1)}, steps=5, period=0.1)
+    y.ode()(lambda u: (u.v,))
+    y.objectives(position="m²", effort="1")(lambda u, n: (n.x**2, u.v**2))
+    with gpc.nmpc(y) as exact:
+        with pytest.raises(gpc.InputError, match=r"no bundled map, whose decisions a front has: make one with compile and give its file with model; exact optima need none"):
+            exact.front(*exact.observe())
+        assert len(exact.front(*exact.observe(), points=5, exact=True)["points"]) == 5

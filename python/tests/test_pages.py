@@ -1,6 +1,7 @@
 """The Python of README, tutorials and how-to pages runs as it stands, with smaller compilations."""
 
 import importlib.util
+import os
 import re
 import runpy
 import subprocess
@@ -55,6 +56,18 @@ def test_tutorial(small, capsys, monkeypatch):
         shown = next(b for b in printed if f"python {name}" in b).split("\n", 1)[1]
         assert [line.split() for line in digits.sub("N", out).splitlines()] == [re.sub(r"N\.?\]", "N]", line).split() for line in shown.splitlines()]
     assert (small / "out_c").is_dir()
+
+
+def test_house(small, command):
+    """The house of the tutorial leaves as C by the commands of its page, with a few periods and the program in bin."""
+    page = "docs/tutorials/switched.md"
+    (small / "house.py").write_text(named(page)["house.py"].replace("steps=144", "steps=4"))
+    runpy.run_path(str(small / "house.py"), run_name="__main__")
+    (small / "bin").mkdir()
+    (small / "bin" / "gpc").symlink_to(os.environ["GPC"])
+    (commands,) = (b for b in blocks(page, "console") if "export house.json" in b)
+    ran = subprocess.run(["bash", "-ec", re.sub(r"^\$ ", "", commands, flags=re.M)], capture_output=True, text=True)
+    assert ran.returncode == 0 and "cost_off" in ran.stdout, ran.stdout + ran.stderr
 
 
 def test_baseline(small, monkeypatch, capsys):

@@ -145,6 +145,7 @@ def test_without_a_map_a_search_decides():
     with gpc.open(system, method="search-64") as search:
         on = search.drive()["u"][:, 0].astype(int)
         state, context = search.observe()
+        assert np.array_equal(search.context(), context) and search.context({"last pump": 0, "age of pump": 2})[-2:].tolist() == [0, 2]
         context[search.spec.switches[0].last] = 7
         with pytest.raises(gpc.InputError, match=r"has last pump 7 in c\[\d+\], want one of \[0 1\]"):
             search.loop().decide(state, context)

@@ -19,6 +19,7 @@ type Command struct {
 var (
 	block  = regexp.MustCompile("(?ms)^ *```(?:console|sh)\n(.*?)^ *```")
 	inline = regexp.MustCompile("`((?:(?:bin/)?gpc(?:-lab)?|make|lab/run) [^`\n]*)`")
+	plain  = regexp.MustCompile(`(?m)^ {4}(?:\$ )?((?:(?:bin/)?gpc(?:-lab)?|make|lab/run) .*)$`) // of blocks that are indented
 	remark = regexp.MustCompile(`\s{2,}# .*$`)
 	parts  = regexp.MustCompile(`\|\||&&|\||;`)
 )
@@ -80,8 +81,14 @@ func Commands(root string) (all []Command, err error) {
 				}
 			}
 		}
-		for _, c := range inline.FindAllStringSubmatch(fenced.ReplaceAllString(written.ReplaceAllString(text, ""), ""), -1) {
+		text = fenced.ReplaceAllString(written.ReplaceAllString(text, ""), "")
+		for _, c := range inline.FindAllStringSubmatch(text, -1) {
 			all = append(all, Command{Page: page, Line: c[1]})
+		}
+		for _, c := range plain.FindAllStringSubmatch(text, -1) {
+			for _, part := range parts.Split(c[1], -1) {
+				all = append(all, Command{Page: page, Line: strings.TrimSpace(part)})
+			}
 		}
 	}
 	return all, nil

@@ -13,37 +13,37 @@ from __future__ import annotations
 import importlib.util
 from typing import TYPE_CHECKING, Any
 
-from gpc.envs.fleet import Fleet, Preference
+from gpc.envs.fleet import Case, Fleet, Preference
 
 if TYPE_CHECKING:
     from gpc.envs.gym import Env, VectorEnv
 
-__all__ = ["CASES", "Fleet", "Preference", "make", "make_vec", "mo", "mo_vec", "register"]
+__all__ = ["CASES", "Case", "Fleet", "Preference", "make", "make_vec", "mo", "mo_vec", "register"]
 
-#: The paper's cases, by which they are registered; a network is `make("opf:case118.m")`.
+#: The paper's cases, by which they are registered; others are `make("opf:case118.m")` and `make(system)`.
 CASES = ("integrator-convex", "integrator-nonconvex", "multiagent-static", "multiagent-moving", "opf30", "opf30-uncertain")
 
 
-def make(case: str, **options: Any) -> Env:
+def make(case: Case, **options: Any) -> Env:
     """One environment of a case, for Gymnasium; see `gpc.envs.gym.Env`."""
     from gpc.envs.gym import Env
 
     return Env(case, **options)
 
 
-def make_vec(case: str, num_envs: int = 1, seed: int = 1, preference: Preference = "adaptive", safeguard: bool = False, threads: int = 0, **options: Any) -> VectorEnv:
+def make_vec(case: Case, num_envs: int = 1, seed: int = 1, preference: Preference = "adaptive", safeguard: bool = False, threads: int = 0, **options: Any) -> VectorEnv:
     """Environments of a case that are stepped in one call, for Gymnasium; see `gpc.envs.gym.VectorEnv`."""
     from gpc.envs.gym import VectorEnv
 
     return VectorEnv(case, num_envs, seed=seed, preference=preference, safeguard=safeguard, threads=threads, **options)
 
 
-def mo(case: str, **options: Any) -> Env:
+def mo(case: Case, **options: Any) -> Env:
     """One environment whose reward is the vector of minus the objectives, for MO-Gymnasium."""
     return make(case, mo=True, **options)
 
 
-def mo_vec(case: str, num_envs: int = 1, **options: Any) -> VectorEnv:
+def mo_vec(case: Case, num_envs: int = 1, **options: Any) -> VectorEnv:
     """Environments whose rewards are vectors."""
     return make_vec(case, num_envs, mo=True, **options)
 

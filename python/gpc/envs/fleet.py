@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
@@ -11,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpc._lib import ARRAY, HANDLE, INT, OUT, TEXT, InputError, Object, address, array, ask, call, create, declare, lib, text
-from gpc.session import Spec, _spec
+from gpc.session import Spec, _options, _spec
+from gpc.system import System
 
-__all__ = ["Fleet", "Preference"]
+__all__ = ["Case", "Fleet", "Preference"]
 
 declare("gpc_fleet_new", TEXT, OUT)
 declare("gpc_fleet_about", HANDLE, OUT)
@@ -22,6 +24,7 @@ declare("gpc_fleet_step", HANDLE, ARRAY, INT, HANDLE)
 declare("gpc_fleet_physical", HANDLE, INT, ARRAY, ARRAY, INT)
 declare("gpc_fleet_normalisation", HANDLE, ARRAY, ARRAY, INT, HANDLE)
 
+Case = str | os.PathLike[str] | System
 Preference = Literal["adaptive"] | Sequence[float]
 
 # A reset that took longer, in seconds, is of a case whose episodes are slow to draw: its
@@ -58,7 +61,7 @@ class Fleet(Object):
 
     def __init__(
         self,
-        case: str,
+        case: Case,
         num_envs: int = 1,
         seed: int = 1,
         preference: Preference = "adaptive",
@@ -76,6 +79,7 @@ class Fleet(Object):
     ) -> None:
         """Opens the environments; nothing is drawn before `reset`.
 
+        case: a name of gpc.cases(), a System or the file of one, or "opf:FILE.m".
         preference: "adaptive", or the weights of the objectives, on the simplex.
         safeguard: each action is projected onto the case's known limits before the plant has it, and replaced where the next state would break one.
         threads: 0 is as many as processors. What is written does not depend on it.
@@ -90,7 +94,7 @@ class Fleet(Object):
             raise InputError(f'preference is {preference!r}, want "adaptive" or a list of weights')
         self.dtype = np.dtype(dtype)
         super().__init__(create(lib.gpc_fleet_new, text({
-            "case": case, "environments": _whole("num_envs", num_envs), "seed": _whole("seed", seed), "cycle": _whole("cycle", cycle),
+            **_options(case), "environments": _whole("num_envs", num_envs), "seed": _whole("seed", seed), "cycle": _whole("cycle", cycle),
             "preference": None if isinstance(preference, str) else [float(w) for w in preference],
             "noise": float(noise), "regime": regime, "shift": {k: float(v) for k, v in (shift or {}).items()},
             "safeguard": bool(safeguard), "past": bool(past), "failure_cost": float(failure_cost), "autoreset": autoreset,

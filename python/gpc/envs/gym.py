@@ -16,7 +16,7 @@ from gymnasium.vector.utils import batch_space
 
 from gpc._lib import InputError
 from gpc._plot import Panel, figure, pixels
-from gpc.envs.fleet import Fleet, floats
+from gpc.envs.fleet import Case, Fleet, floats
 
 __all__ = ["Env", "VectorEnv"]
 
@@ -83,7 +83,7 @@ class Env(gymnasium.Env[NDArray[Any], Any]):
 
     metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 30}
 
-    def __init__(self, case: str, *, mo: bool = False, render_mode: str | None = None, **options: Any) -> None:
+    def __init__(self, case: Case, *, mo: bool = False, render_mode: str | None = None, **options: Any) -> None:
         if render_mode not in (None, *self.metadata["render_modes"]):
             raise InputError(f"render_mode is {render_mode!r}, want None or \"rgb_array\"")
         self.render_mode = render_mode
@@ -127,6 +127,8 @@ class Env(gymnasium.Env[NDArray[Any], Any]):
     def __repr__(self) -> str:
         return f"<gpc.envs.Env {self.fleet.spec.name!r}>"
 
+    __str__ = __repr__
+
 
 class VectorEnv(gymnasium.vector.VectorEnv[NDArray[Any], Any, NDArray[Any]]):
     """Environments of a case that Go steps, `gymnasium.make_vec("gpc/CASE-v0", num_envs=n,
@@ -143,7 +145,7 @@ class VectorEnv(gymnasium.vector.VectorEnv[NDArray[Any], Any, NDArray[Any]]):
     """
 
     def __init__(
-        self, case: str, num_envs: int = 1, *, autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP, mo: bool = False, copy: bool = True,
+        self, case: Case, num_envs: int = 1, *, autoreset_mode: AutoresetMode | str = AutoresetMode.NEXT_STEP, mo: bool = False, copy: bool = True,
         render_mode: str | None = None, **options: Any,
     ) -> None:
         mode = AutoresetMode(autoreset_mode) if isinstance(autoreset_mode, str) else autoreset_mode

@@ -16,6 +16,9 @@ export function number(v: Num | undefined, digits = 4): string {
 
 export const withUnit = (v: Num | undefined, unit: string, digits = 4): string => number(v, digits) + (unit && v !== null && v !== undefined ? ` ${unit}` : "");
 
+/** milliseconds writes a time of a decision, from a minute on in minutes or hours. */
+export const milliseconds = (ms: number): string => (ms < 60e3 ? withUnit(ms, "ms", 3) : ms < 7200e3 ? `${number(ms / 60e3, 3)} min` : duration(ms / 1000));
+
 export const percent = (v: number): string => `${Math.round(100 * v)} %`;
 
 /** duration is a time in a unit that suits it. */

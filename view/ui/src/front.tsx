@@ -194,7 +194,7 @@ export function FrontPanel() {
             ? said
             : fan
             ? `What each preference would cost, mean over ${fan.ahead} decision${fan.ahead > 1 ? "s" : ""} ahead. Click a point, or arrows and Enter, to take its preference.${standing.length ? ` Dots are the map's front, ${dots.length} trade-offs at once: drag along them.` : ""}`
-            : "Nothing yet: this method looks ahead from the first decision on, if at all. Where that takes longer than an episode, pause."
+            : "Nothing yet: a method looks ahead from the first decision on, unless the state is estimated. Where that takes longer than an episode, pause."
           : "Every decision of the episode; the diamond is the present one."}
       </p>
     </section>

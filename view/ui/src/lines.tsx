@@ -3,7 +3,7 @@ import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 import type { Description, Num, Series, Switch, Variable } from "./api";
 import { act, changed, shown, useStore, type Store } from "./store";
-import { number, tick, withUnit } from "./format";
+import { milliseconds, number, tick, withUnit } from "./format";
 import { bound } from "./map";
 import { Term } from "./term";
 
@@ -50,7 +50,7 @@ function lanes(about: Description): Chart[] {
 const onOff = (w: Switch): boolean => w.values.length === 2 && w.values[0] === 0 && w.values[1] === 1;
 
 /** valueName is what a value of a switch is called. */
-const valueName = (w: Switch, v: Num): string => (v === null ? "–" : onOff(w) && (v === 0 || v === 1) ? (v ? "on" : "off") : number(v));
+export const valueName = (w: Switch, v: Num): string => (v === null ? "–" : onOff(w) && (v === 0 || v === 1) ? (v ? "on" : "off") : number(v).replace(/\.0+$|(\.\d*?)0+$/, "$1"));
 
 /** planned are the values of a switched action that the plan has behind decision from; a preview has executed none of them. */
 function planned(s: Store, w: Switch): { from: number; values: Num[] } {
@@ -79,6 +79,7 @@ function bars(u: uPlot, w: Switch, values: Num[], from: number, ahead: boolean) 
   ctx.lineWidth = 1.3 * devicePixelRatio;
   ctx.font = `${11 * devicePixelRatio}px system-ui, sans-serif`;
   ctx.textAlign = "center";
+  ctx.textBaseline = "bottom";
   for (const [v, first, behind] of runs(values)) {
     const [x0, x1] = [from + first, from + behind].map((k) => Math.min(right, Math.max(left, u.valToPos(k, "x", true))));
     const y = u.valToPos(v, "y", true);
@@ -92,7 +93,7 @@ function bars(u: uPlot, w: Switch, values: Num[], from: number, ahead: boolean) 
     const name = valueName(w, v);
     if (ctx.measureText(name).width < x1 - x0) {
       ctx.fillStyle = colour("--text");
-      ctx.fillText(name, (x0 + x1) / 2, y - 4 * devicePixelRatio);
+      ctx.fillText(name, (x0 + x1) / 2, y - 2 * devicePixelRatio);
     }
   }
   ctx.restore();
@@ -225,7 +226,7 @@ function Line({ chart }: { chart: Chart }) {
           },
         },
         axes: [
-          { ...axis, size: 22, space: 60, label: "decision", labelSize: 15, labelFont: font, labelGap: 0 },
+          { ...axis, size: 22, space: 60, values: (_u, v) => v.map(String), label: "decision", labelSize: 15, labelFont: font, labelGap: 0 },
           { ...axis, size: 58, space: 21, ...(levels && levels.length < 7 ? { splits: () => levels } : chart.log ? { splits: (_u: uPlot, _i: number, lo: number, hi: number) => powers(lo, hi) } : {}), values: (_u, v) => v.map((x) => (levels ? valueName(chart.lane!, x) : chart.log ? (x ? number(x, 1) : "") : tick(x, v))) },
         ],
         series: [{}, ...lines],
@@ -347,7 +348,7 @@ function Line({ chart }: { chart: Chart }) {
           ) : (
             <b>{chart.lane ? text(values[0]) : withUnit(values[0], chart.unit)}</b>
           )}
-          {chart.limit !== undefined && chart.limitName === "deadline" && <span>deadline {withUnit(chart.limit, chart.unit, 3)}</span>}
+          {chart.limit !== undefined && chart.limitName === "deadline" && <span>deadline {milliseconds(chart.limit)}</span>}
         </span>
       </h3>
       <div ref={box} class="plot" role="img" aria-label={`${chart.title} over decisions, now ${values.map(text).join(", ")} ${chart.unit}${next?.length ? `, planned ${next.map(([v, from, to]) => `${text(v)} for ${to - from}`).join(", ")}` : ""}`} />

@@ -1,8 +1,9 @@
 import type { ComponentChildren } from "preact";
-import type { Description, Num, Variable } from "./api";
+import type { Description, Num, Switch, Variable } from "./api";
 import { bound, limitName } from "./map";
 import { age, off as offMap, shown, useStore } from "./store";
-import { clamp, number, within, withUnit } from "./format";
+import { clamp, milliseconds, number, within, withUnit } from "./format";
+import { valueName } from "./lines";
 import { Term } from "./term";
 
 export function Now() {
@@ -34,7 +35,7 @@ export function Now() {
       </h2>
       <dl>
         {tile(<Term word="smallest margin">How far the action keeps from the limit that is nearest, in the unit of that limit. Below 0 it is broken; down to −{number(about.margin_tolerance, 2)} counts as rounding.</Term>, withUnit(frame.margin, limit?.unit ?? "", 3), frame.margin === null ? "" : broken || frame.failed ? "bad" : "good", frame.failed ? "state lost" : frame.margin === null ? "" : `${broken ? "✕ violated" : "✓ kept"}${limit ? `: ${limitName(limit.name)}` : ""}`)}
-        {tile("latency", frame.latency_us === null ? "–" : withUnit(frame.latency_us / 1000, "ms", 3), over || frame.late ? "warn" : "", frame.late ? "late: fallback" : about.deadline_us ? `of ${number(about.deadline_us / 1000, 3)} ms` : "no deadline")}
+        {tile("latency", frame.latency_us === null ? "–" : withUnit(frame.latency_us / 1000, "ms", 3), over || frame.late ? "warn" : "", frame.late ? "late: fallback" : about.deadline_us ? `of ${milliseconds(about.deadline_us / 1000)}` : "no deadline")}
         {tile(<Term word="residual">How far the state is from what the map makes of it, squared, in units of the map. Above its limit the map was not trained for this state.</Term>, number(frame.residual, 3), off ? "warn" : "", frame.residual_limit > 0 ? `${off ? "off the map, " : ""}limit ${number(frame.residual_limit, 3)}` : "")}
         {tile("decided by", frame.u ? (frame.replaced ? "fallback" : "method") : "–", frame.replaced ? "warn" : "", frame.fallback === "none" ? "" : `guard: ${frame.fallback}`)}
         {frame.cost !== null && <Cost cost={frame.cost} best={frame.best} about={about} weights={frame.weights ?? []} adaptive={frame.preference.adaptive} />}
@@ -71,7 +72,7 @@ function above(cost: number, best: number): string {
 }
 
 /** Bars are values in their boxes. */
-function Bars({ of, values, before }: { of: Variable[]; values: Num[]; before?: Num[] | null }) {
+function Bars({ of, values, before, switches }: { of: Variable[]; values: Num[]; before?: Num[] | null; switches: Switch[] }) {
   return (
     <ul class="bars">
       {of.map((v, i) => {
@@ -82,6 +83,7 @@ function Bars({ of, values, before }: { of: Variable[]; values: Num[]; before?: 
         const zero = inBox && (lo as number) < 0 && (hi as number) > 0 ? at(0) : 0;
         const bar = inBox ? at(x) : 0;
         const was = before?.[i];
+        const taken = switches.find((w) => w.action === i);
         return (
           <li key={v.name} title={lo !== null ? `${number(lo)} to ${number(hi)} ${v.unit}` : undefined}>
             <span class="name" title={v.name}>{v.name}</span>
@@ -89,7 +91,7 @@ function Bars({ of, values, before }: { of: Variable[]; values: Num[]; before?: 
               {inBox && <i style={{ left: `${Math.min(zero, bar)}%`, width: `${Math.max(0.6, Math.abs(bar - zero))}%` }} />}
               {inBox && was !== null && was !== undefined && <em style={{ left: `${at(was)}%` }} />}
             </span>
-            <b>{within(x, lo, hi)}</b>
+            <b>{taken ? valueName(taken, x ?? null) : within(x, lo, hi)}</b>
             <span class="unit">{v.unit}</span>
           </li>
         );
@@ -118,7 +120,7 @@ export function Dispatch() {
   return (
     <section class="panel dispatch" aria-labelledby="dispatch-title" data-preference={frame.preference.w?.join(" ")}>
       <h2 id="dispatch-title">{about.grid ? "Dispatch" : "Action"}</h2>
-      {frame.u ? <Bars of={kept.map((i) => physical(about.action[i]))} values={kept.map((i) => power(i, frame.u![i]))} before={s.preview && s.frame?.u ? kept.map((i) => power(i, s.frame!.u![i])) : null} /> : <p class="hint">No decision yet.</p>}
+      {frame.u ? <Bars of={kept.map((i) => physical(about.action[i]))} values={kept.map((i) => power(i, frame.u![i]))} switches={about.switches} before={s.preview && s.frame?.u ? kept.map((i) => power(i, s.frame!.u![i])) : null} /> : <p class="hint">No decision yet.</p>}
     </section>
   );
 }
