@@ -194,6 +194,11 @@ func readMAT(name string, text []byte) (*matpower.Case, error) {
 				failf(0, "%s.%s (%s) cannot be honoured", v.name, field, meaning)
 			}
 		}
+		for _, field := range []string{"bus", "gen", "branch", "gencost", "dcline", "dclinecost"} {
+			if table := v.fields[field]; len(table.numbers) != table.rows*table.columns {
+				failf(0, "%s.%s is no full matrix of numbers", v.name, field)
+			}
+		}
 		base := v.fields["baseMVA"].numbers
 		if len(base) != 1 {
 			failf(0, "%s.baseMVA is missing", v.name)

@@ -92,6 +92,7 @@ type rawCase struct {
 	sections map[string][]rawRecord
 	tables   map[int][][2]float64 // of impedance correction: tap or angle, factor
 	shunts   []*shuntRange
+	remote   bool // whether a unit holds the file's voltage in place of another bus's
 }
 
 // The sections of a file, by version, by words of the lines that end them.
@@ -103,7 +104,7 @@ const (
 
 var (
 	rawBegin   = regexp.MustCompile(`(?i)BEGIN (.*?)(?: CONTROL DEVICE| DEVICE)? DATA`)
-	rawRelease = regexp.MustCompile(`(?i)PSS(?:/|\(TM\)|\(R\))E-?(\d+)`)
+	rawRelease = regexp.MustCompile(`(?i)PSS(?:\(TM\)|\(R\)|\W+)E[- ]?(\d+)`)
 )
 
 // readRAW reads a power flow case of PSS/E.
@@ -120,17 +121,35 @@ func readRAW(_ string, text []byte) (*matpower.Case, error) {
 	y.addShunts()
 	y.lines()
 	y.converters()
-	for _, s := range []struct {
-		name           string
-		status, fields int // the field of the status, and how many a record of its own has
-	}{{"MULTI-TERMINAL DC", 4, 8}, {"FACTS", 3, 4}, {"GNE", 99, 4}, {"INDUCTION MACHINE", 2, 4}} {
-		for _, r := range y.sections[s.name] {
-			if len(r.fields) >= s.fields && r.integer(s.status, 1) != 0 {
-				failf(r.line, "%s %s is in service, which a case cannot hold: put it out of service, and loads in its place", strings.ToLower(s.name), r.text(0))
-			}
-		}
+	y.compensators()
+	y.refuse()
+	if y.remote {
+		y.c.Notes = append(y.c.Notes, "units that regulate another bus hold the file's voltage at their own")
 	}
 	return y.c, nil
+}
+
+// refuse names what is in service and no case holds. A record may have further lines.
+func (y *rawCase) refuse() {
+	for _, name := range []string{"MULTI-TERMINAL DC", "GNE", "INDUCTION MACHINE"} {
+		for records := y.sections[name]; len(records) > 0; {
+			r, status, further := records[0], 2, 0
+			switch name {
+			case "MULTI-TERMINAL DC":
+				status, further = 4, r.integer(1, 0)+r.integer(2, 0)+r.integer(3, 0)
+			case "GNE":
+				values := 3 + r.integer(2, 1) // behind the buses
+				status = values + 3
+				for i := values; i < status; i++ {
+					further += (r.integer(i, 0) + 9) / 10
+				}
+			}
+			if r.integer(status, 1) != 0 {
+				failf(r.line, "%s %s is in service, which a case cannot hold: put it out of service, and loads in its place", strings.ToLower(name), r.text(0))
+			}
+			records = records[min(1+max(further, 0), len(records)):]
+		}
+	}
 }
 
 // scan splits the file into sections.
@@ -277,21 +296,63 @@ func (y *rawCase) fixedShunts() {
 }
 
 func (y *rawCase) gens() {
-	remote := false
+	regulated, shift, mode := map[int]bool{}, 0, 26
+	if y.version >= 35 {
+		shift, mode = 1, 28
+	}
 	for _, r := range y.sections["GENERATOR"] {
-		b, shift := y.busOf(r, 0), 0
-		if y.version >= 35 {
-			shift = 1
-		}
+		b := y.busOf(r, 0)
 		g := matpower.Gen{Bus: b.ID, Name: fmt.Sprintf("%d-%s", b.ID, cmp.Or(r.text(1), "1")), Pg: r.number(2, 0), Qg: r.number(3, 0), QMax: r.number(4, 9999), QMin: r.number(5, -9999), Vg: r.number(6, 1),
 			MBase: r.number(8+shift, y.c.BaseMVA), InService: r.integer(14+shift, 1) > 0, PMax: r.number(16+shift, 9999), PMin: r.number(17+shift, -9999), Line: r.line}
-		if bus := r.integer(7, 0); bus != 0 && bus != b.ID {
-			g.Vg, remote = b.Vm, true
+		if g.InService && b.Type == matpower.PQ {
+			g.InService = false
+			y.c.Notes = append(y.c.Notes, fmt.Sprintf("unit %s is out of service, as its bus is of type 1", g.Name))
 		}
-		y.c.Gen = append(y.c.Gen, g)
+		control := r.integer(mode, 0)
+		if control == 2 || control == 3 { // reactive power by a power factor
+			factor := r.number(mode+1, 1)
+			if factor == 0 || math.Abs(factor) > 1 {
+				failf(r.line, "unit %s: a power factor of %g: want one of at most 1", g.Name, factor)
+			}
+			q := g.Pg * math.Sqrt(1-factor*factor) / factor
+			if g.QMin, g.QMax = -math.Abs(q), math.Abs(q); control == 3 {
+				g.Qg, g.QMin, g.QMax = q, q, q
+			}
+		}
+		regulated[b.ID] = regulated[b.ID] || g.InService && control != 3
+		y.holdVoltage(&g, *b, r.integer(7, 0))
 	}
-	if remote {
-		y.c.Notes = append(y.c.Notes, "units that regulate another bus hold the file's voltage at their own")
+	for i, b := range y.c.Bus {
+		if b.Type == matpower.PV && !regulated[b.ID] {
+			y.c.Bus[i].Type = matpower.PQ
+		}
+	}
+}
+
+// holdVoltage adds a unit. One that regulates another bus holds the file's voltage at its own.
+func (y *rawCase) holdVoltage(g *matpower.Gen, bus matpower.Bus, regulated int) {
+	if regulated != 0 && regulated != bus.ID {
+		g.Vg, y.remote = bus.Vm, true
+	}
+	y.c.Gen = append(y.c.Gen, *g)
+}
+
+// compensators turns FACTS devices without a series element into units of reactive power alone.
+func (y *rawCase) compensators() {
+	for _, r := range y.sections["FACTS"] {
+		mode := r.integer(3, 1)
+		if mode == 0 {
+			continue
+		}
+		if mode != 1 || r.integer(2, 0) != 0 {
+			failf(r.line, "facts %s has a series element in service, which a case cannot hold: put it out of service, and loads in its place", r.text(0))
+		}
+		b, limit := y.busOf(r, 1), r.number(7, 9999)
+		if b.Type == matpower.PQ {
+			b.Type = matpower.PV
+		}
+		y.holdVoltage(&matpower.Gen{Bus: b.ID, Name: r.text(0), QMax: limit, QMin: -limit, Vg: r.number(6, 1), MBase: y.c.BaseMVA, InService: true, Line: r.line}, *b, r.integer(19, 0))
+		y.c.Notes = append(y.c.Notes, fmt.Sprintf("facts %s is a unit of -%g to %g MVAr, its limits at 1 pu", r.text(0), limit, limit))
 	}
 }
 
@@ -338,9 +399,6 @@ func (y *rawCase) factor(table int, value float64) float64 {
 func (y *rawCase) addBranch(r rawRecord, b matpower.Branch, ratings int) {
 	b.RateA, b.RateB, b.RateC = r.number(ratings, 0), r.number(ratings+1, 0), r.number(ratings+2, 0)
 	b.AngMin, b.AngMax, b.Line = -360, 360, r.line
-	if b.R == 0 && b.X == 0 {
-		b.X = 1e-5 // of a star's arm without impedance
-	}
 	y.c.Branch = append(y.c.Branch, b)
 }
 
@@ -368,6 +426,25 @@ func (y *rawCase) branches() {
 		b := matpower.Branch{From: y.busOf(r, 0).ID, To: y.busOf(r, 1).ID, X: r.number(3, 1e-4), InService: r.integer(16, 1) > 0}
 		b.Name = cmp.Or(r.text(20), fmt.Sprintf("%d-%d-%s", b.From, b.To, r.text(2)))
 		y.addBranch(r, b, 4)
+	}
+	// PSS/E makes one bus of two with a line of so little impedance.
+	threshold, joined := 1e-4, 0
+	for _, r := range y.sections["SYSTEM-WIDE"] {
+		for i, field := range r.fields {
+			if text, ok := strings.CutPrefix(strings.ToUpper(field), "THRSHZ="); ok {
+				r.fields[i] = text
+				threshold = r.number(i, threshold)
+			}
+		}
+	}
+	for i := range y.c.Branch {
+		if b := &y.c.Branch[i]; b.R == 0 && math.Abs(b.X) <= threshold {
+			b.X = 0
+			joined++
+		}
+	}
+	if joined > 0 {
+		y.c.Notes = append(y.c.Notes, fmt.Sprintf("lines without resistance, of at most %g pu, join their buses: %d", threshold, joined))
 	}
 }
 
@@ -470,7 +547,11 @@ func (y *rawCase) transformer(records []rawRecord) {
 		opposite := (i + 1) % 3
 		out := status == 0 || status > 1 && i == map[int]int{2: 1, 3: 2, 4: 0}[status]
 		scale := w.base * y.corrected(w) / 2
-		y.addBranch(w.r, matpower.Branch{From: w.bus.ID, To: star.ID, Name: fmt.Sprintf("%s/%d", name, i+1), R: scale * (re[j] + re[k] - re[opposite]), X: scale * (im[j] + im[k] - im[opposite]),
+		x := scale * (im[j] + im[k] - im[opposite])
+		if math.Abs(x) < 1e-7 {
+			x = 1e-4 // as PSS/E has it
+		}
+		y.addBranch(w.r, matpower.Branch{From: w.bus.ID, To: star.ID, Name: fmt.Sprintf("%s/%d", name, i+1), R: scale * (re[j] + re[k] - re[opposite]), X: x,
 			Tap: w.tap, ShiftDeg: w.r.number(2, 0), InService: !out && w.bus.Type != matpower.Isolated}, 3)
 		y.regulate(w, name, func(v float64) float64 { return v * w.scale })
 	}
@@ -587,6 +668,8 @@ func (y *rawCase) lines() {
 func (y *rawCase) addLine(r rawRecord, d matpower.DCLine) {
 	if d.Pf != 0 {
 		d.Loss1 = 1 - (d.Pt+d.Loss0)/d.Pf
+	} else {
+		d.Loss0 = -d.Pt
 	}
 	y.c.AddDCLine(d)
 	for i := range 2 {
