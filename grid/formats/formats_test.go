@@ -246,7 +246,7 @@ func TestRAWUnitsAsPSSEHasThem(t *testing.T) {
 			t.Errorf("bus %d: %v at %v, want %v at %v", b+1, got.Vm[b], got.Va[b], want.Vm[b], want.Va[b])
 		}
 	}
-	if g := c.Gen; math.Abs(g[1].Qg+30) > 1e-12 || g[1].QMax != g[1].QMin || g[2].InService || math.Abs(g[3].QMax-40) > 1e-12 || g[3].QMin != -g[3].QMax || !strings.Contains(strings.Join(c.Notes, ";"), "unit 3-1 is out of service, as its bus is of type 1") {
+	if g := c.Gen; math.Abs(g[1].Qg+30) > 1e-12 || g[1].QMax != g[1].QMin || g[2].InService || math.Abs(g[3].QMax-40) > 1e-12 || g[3].QMin != -g[3].QMax || !strings.Contains(strings.Join(c.Notes, ";"), "unit 3-1 is out of service, as PSS/E has those") {
 		t.Errorf("%+v, %q", g, c.Notes)
 	}
 	text["GENERATOR"] = "1,'1',0,0\n2,'W',40,0,99,-99,1.05,0," + strings.Replace(rest, "-99,", "-99,0,", 1) + "3,0.8\n"
@@ -318,6 +318,7 @@ func TestFaultsHaveTheirLines(t *testing.T) {
 		{"a.raw", strings.Replace(raw, "1.0,230.0\n2,7", "1.0,230.0\n2,77", 1), 39, "no bus 77"},
 		{"a.raw", strings.Replace(raw, "0 / END OF FACTS", "1,5,6,1\n0 / END OF FACTS", 1), 57, "facts 1 has a series element"},
 		{"a.raw", strings.Replace(raw, "'T2',1", "'T2',1\nx", 1), 40, `field 1 is "x"`},
+		{"a.raw", strings.Replace(raw, "8,9,'1',0.0119,", "8,9,'1',0.0119 /", 1), 32, `field 5 is ""`},
 		{"a.raw", "0,100,33\n", 1, "three"},
 		{"a.cdf", strings.Replace(cdf, "1.060", "1.x60", 1), 3, `columns 28 to 33 are "1.x60"`},
 		{"a.cdf", strings.Replace(cdf, "END OF DATA", "", 1), 1, "END OF DATA"},

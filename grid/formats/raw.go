@@ -63,10 +63,10 @@ func (r rawRecord) text(i int) string {
 	return ""
 }
 
-// number is a field, or the format's value where it is left out.
+// number is a field, or the format's value where it is left out; NaN is none.
 func (r rawRecord) number(i int, missing float64) float64 {
 	text := r.text(i)
-	if text == "" {
+	if text == "" && !math.IsNaN(missing) {
 		return missing
 	}
 	v, err := strconv.ParseFloat(strings.NewReplacer("D", "e", "d", "e").Replace(text), 64)
@@ -306,7 +306,7 @@ func (y *rawCase) gens() {
 			MBase: r.number(8+shift, y.c.BaseMVA), InService: r.integer(14+shift, 1) > 0, PMax: r.number(16+shift, 9999), PMin: r.number(17+shift, -9999), Line: r.line}
 		if g.InService && b.Type == matpower.PQ {
 			g.InService = false
-			y.c.Notes = append(y.c.Notes, fmt.Sprintf("unit %s is out of service, as its bus is of type 1", g.Name))
+			y.c.Notes = append(y.c.Notes, fmt.Sprintf("unit %s is out of service, as PSS/E has those at a bus of type 1", g.Name))
 		}
 		control := r.integer(mode, 0)
 		if control == 2 || control == 3 { // reactive power by a power factor
@@ -409,7 +409,7 @@ func (y *rawCase) branches() {
 	}
 	for _, r := range y.sections["BRANCH"] {
 		from, to := y.busOf(r, 0), y.busOf(r, 1)
-		b := matpower.Branch{From: from.ID, To: to.ID, R: r.number(3, 0), X: r.number(4, 0), B: r.number(5, 0), InService: r.integer(shunts+4, 1) > 0}
+		b := matpower.Branch{From: from.ID, To: to.ID, R: r.number(3, 0), X: r.number(4, math.NaN()), B: r.number(5, 0), InService: r.integer(shunts+4, 1) > 0}
 		b.Name = fmt.Sprintf("%d-%d-%s", b.From, b.To, cmp.Or(r.text(2), "1"))
 		if y.version >= 34 {
 			b.Name = cmp.Or(r.text(6), b.Name)
@@ -571,7 +571,7 @@ func (y *rawCase) corrected(w winding) float64 {
 
 // impedance is that of a pair of windings in pu of the system's power and the windings' voltages.
 func (y *rawCase) impedance(z rawRecord, first, code int) (re, im float64) {
-	re, im = z.number(first, 0), z.number(first+1, 0)
+	re, im = z.number(first, 0), z.number(first+1, math.NaN())
 	power := z.number(first+2, y.c.BaseMVA)
 	if code == 1 {
 		return re, im
