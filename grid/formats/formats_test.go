@@ -383,24 +383,27 @@ func TestBinaryCase(t *testing.T) {
 		return array(6, rows, columns, "", element(9, content))
 	}
 	characters := func(text string) []byte { return array(4, 1, int32(len(text)), "", element(16, []byte(text))) }
-	mat := func(constraints []byte) string {
+	mat := func(field string, content []byte) string {
 		names, fields := []byte(nil), []byte(nil)
 		for _, f := range []struct {
 			name  string
 			value []byte
 		}{{"baseMVA", matrix(1, 100)}, {"bus", matrix(13, 1, 3, 0, 0, 0, 0, 1, 1, 0, 230, 1, 1.1, 0.9, 2, 1, 50, 0, 0, 0, 1, 1, 0, 230, 1, 1.1, 0.9)}, {"gen", matrix(10, 1, 0, 0, 9, -9, 1, 100, 1, 99, 0)},
-			{"branch", matrix(13, 1, 2, 0, 0.1, 0, 0, 0, 0, 0, 0, 1, -360, 360)}, {"gen_name", array(1, 1, 1, "", characters("Unit A"))}, {"branch_name", array(1, 1, 1, "", characters("Line A"))}, {"A", constraints}} {
+			{"branch", matrix(13, 1, 2, 0, 0.1, 0, 0, 0, 0, 0, 0, 1, -360, 360)}, {"gen_name", array(1, 1, 1, "", characters("Unit A"))}, {"branch_name", array(1, 1, 1, "", characters("Line A"))}, {field, content}} {
 			names = append(names, append([]byte(f.name), make([]byte, 16-len(f.name))...)...)
 			fields = append(fields, f.value...)
 		}
 		head := append(make([]byte, 124), 0, 1, 'I', 'M')
 		return string(head) + string(array(2, 1, 1, "mpc", element(5, words(16)), element(1, names), fields))
 	}
-	if named := read(t, "named.mat", mat(array(5, 0, 0, "", element(5, nil)))); named.Gen[0].Name != "Unit A" || named.Branch[0].Name != "Line A" {
+	if named := read(t, "named.mat", mat("A", array(5, 0, 0, "", element(5, nil)))); named.Gen[0].Name != "Unit A" || named.Branch[0].Name != "Line A" {
 		t.Errorf("%+v, %+v", named.Gen, named.Branch)
 	}
-	if _, err := formats.Read("sparse.mat", strings.NewReader(mat(array(5, 1, 4, "", element(5, words(0)), element(5, words(0, 1, 1, 1, 1)), element(9, make([]byte, 8)))))); err == nil || !strings.Contains(err.Error(), "user-defined linear constraints") {
-		t.Errorf("sparse constraints: %v", err)
+	sparse := array(5, 1, 4, "", element(5, words(0)), element(5, words(0, 1, 1, 1, 1)), element(9, make([]byte, 8)))
+	for field, reason := range map[string]string{"A": "user-defined linear constraints", "dcline": "mpc.dcline is no full matrix"} {
+		if _, err := formats.Read("sparse.mat", strings.NewReader(mat(field, sparse))); err == nil || !strings.Contains(err.Error(), reason) {
+			t.Errorf("sparse %s: %v", field, err)
+		}
 	}
 	one := read(t, "one.json", `{"baseMVA": 50, "per_unit": true, "bus": {"4": {"bus_i": 4, "bus_type": 3, "vmin": 0.9, "vmax": 1.1, "name": "N"}}, "load": {"1": {"load_bus": 4, "pd": 0.5, "qd": 0.1, "status": true}},
 		"gen": {"1": {"gen_bus": 4, "pmax": 2, "model": 2, "cost": [100, 200, 3]}}, "branch": {}}`)

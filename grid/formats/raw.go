@@ -117,10 +117,10 @@ func readRAW(_ string, text []byte) (*matpower.Case, error) {
 	y.gens()
 	y.corrections()
 	y.branches()
-	y.transformers()
+	y.each("TRANSFORMER", windings, y.transformer)
 	y.addShunts()
-	y.lines()
-	y.converters()
+	y.each("TWO-TERMINAL DC", three, y.dcLine)
+	y.each("VOLTAGE SOURCE CONVERTER", three, y.converters)
 	y.compensators()
 	y.refuse()
 	if y.remote {
@@ -129,26 +129,29 @@ func readRAW(_ string, text []byte) (*matpower.Case, error) {
 	return y.c, nil
 }
 
-// refuse names what is in service and no case holds. A record may have further lines.
-func (y *rawCase) refuse() {
-	for _, name := range []string{"MULTI-TERMINAL DC", "GNE", "INDUCTION MACHINE"} {
-		for records := y.sections[name]; len(records) > 0; {
-			r, status, further := records[0], 2, 0
-			switch name {
-			case "MULTI-TERMINAL DC":
-				status, further = 4, r.integer(1, 0)+r.integer(2, 0)+r.integer(3, 0)
-			case "GNE":
-				values := 3 + r.integer(2, 1) // behind the buses
-				status = values + 3
-				for i := values; i < status; i++ {
-					further += (r.integer(i, 0) + 9) / 10
-				}
-			}
-			if r.integer(status, 1) != 0 {
-				failf(r.line, "%s %s is in service, which a case cannot hold: put it out of service, and loads in its place", strings.ToLower(name), r.text(0))
-			}
-			records = records[min(1+max(further, 0), len(records)):]
+// behind counts the lines of a multi-terminal line or a GNE, and finds the field of its status.
+func behind(r rawRecord, section string) (lines, status int) {
+	lines, status = 1, 2
+	switch section {
+	case "MULTI-TERMINAL DC":
+		lines, status = 1+r.integer(1, 0)+r.integer(2, 0)+r.integer(3, 0), 4
+	case "GNE":
+		status = 6 + r.integer(2, 1)
+		for i := range 3 { // of ten values each
+			lines += (r.integer(status-3+i, 0) + 9) / 10
 		}
+	}
+	return max(lines, 1), status
+}
+
+// refuse names what is in service and no case holds.
+func (y *rawCase) refuse() {
+	for _, section := range []string{"MULTI-TERMINAL DC", "GNE", "INDUCTION MACHINE"} {
+		y.each(section, func(r rawRecord) int { lines, _ := behind(r, section); return lines }, func(records []rawRecord) {
+			if _, status := behind(records[0], section); records[0].integer(status, 1) != 0 {
+				failf(records[0].line, "%s %s is in service, which a case cannot hold: put it out of service, and loads in its place", strings.ToLower(section), records[0].text(0))
+			}
+		})
 	}
 }
 
@@ -457,20 +460,26 @@ type winding struct {
 	base  float64 // nominal over the bus's voltage, squared
 }
 
-// transformers reads records of four lines, or of five with three windings.
-func (y *rawCase) transformers() {
-	records := y.sections["TRANSFORMER"]
-	for len(records) > 0 {
-		r, lines := records[0], 4
-		if r.integer(2, 0) != 0 {
-			lines = 5
+// each visits the elements of a section whose records have several lines.
+func (y *rawCase) each(section string, lines func(first rawRecord) int, visit func(records []rawRecord)) {
+	for records := y.sections[section]; len(records) > 0; {
+		n := lines(records[0])
+		if len(records) < n {
+			failf(records[0].line, "%s %s of %d lines instead of %d", strings.ToLower(section), records[0].text(0), len(records), n)
 		}
-		if len(records) < lines {
-			failf(r.line, "a transformer of %d lines instead of %d", len(records), lines)
-		}
-		y.transformer(records[:lines])
-		records = records[lines:]
+		visit(records[:n])
+		records = records[n:]
 	}
+}
+
+func three(rawRecord) int { return 3 }
+
+// windings counts the lines of a transformer: two and one a winding.
+func windings(r rawRecord) int {
+	if r.integer(2, 0) != 0 {
+		return 5
+	}
+	return 4
 }
 
 func (y *rawCase) transformer(records []rawRecord) {
@@ -619,49 +628,43 @@ func tangent(dc, current, ac, resistance, reactance float64) float64 {
 
 // lines turns two-terminal DC lines with thyristors into DC lines that carry 0 to the power of their schedule. Losses are in
 // proportion to it, and converters take the reactive power of the schedule.
-func (y *rawCase) lines() {
-	records := y.sections["TWO-TERMINAL DC"]
-	for ; len(records) > 0; records = records[3:] {
-		if len(records) < 3 {
-			failf(records[0].line, "a DC line of %d lines instead of 3", len(records))
-		}
-		r := records[0]
-		mode, resistance, setting := r.integer(1, 0), r.number(2, 0), r.number(3, 0)
-		voltage, compounding := r.number(4, 0), r.number(6, 0)
-		if mode == 0 {
-			continue
-		}
-		current := math.Abs(setting) / 1000 // kA
-		if mode == 1 {                      // of a power at the rectifier, or below 0 at the inverter
-			drop := resistance - compounding
-			if setting < 0 {
-				drop = -compounding
-			}
-			// (voltage + drop·current)·current is the power.
-			root := voltage*voltage + 4*drop*math.Abs(setting)
-			if root < 0 || voltage <= 0 {
-				failf(r.line, "DC line %s cannot carry %g MW at %g kV", r.text(0), setting, voltage)
-			}
-			current = 2 * math.Abs(setting) / (voltage + math.Sqrt(root))
-		}
-		inverter := voltage - compounding*current
-		d := matpower.DCLine{InService: true, Line: r.line}
-		for i, dc := range []float64{inverter + resistance*current, inverter} {
-			end := records[1+i]
-			bus := y.busOf(end, 0)
-			ac := bus.Vm * end.number(6, 0) * end.number(7, 1) / end.number(8, 1)
-			power, bridges := dc*current, max(end.number(1, 1), 1)
-			q := -power * tangent(dc/bridges, current, ac, end.number(4, 0), end.number(5, 0))
-			if i == 0 {
-				d.From, d.Pf, d.PMax = bus.ID, power, power
-				d.Qf, d.QMinF, d.QMaxF = q, q, q
-			} else {
-				d.To, d.Pt = bus.ID, power
-				d.Qt, d.QMinT, d.QMaxT = q, q, q
-			}
-		}
-		y.addLine(r, d)
+func (y *rawCase) dcLine(records []rawRecord) {
+	r := records[0]
+	mode, resistance, setting := r.integer(1, 0), r.number(2, 0), r.number(3, 0)
+	voltage, compounding := r.number(4, 0), r.number(6, 0)
+	if mode == 0 {
+		return
 	}
+	current := math.Abs(setting) / 1000 // kA
+	if mode == 1 {                      // of a power at the rectifier, or below 0 at the inverter
+		drop := resistance - compounding
+		if setting < 0 {
+			drop = -compounding
+		}
+		// (voltage + drop·current)·current is the power.
+		root := voltage*voltage + 4*drop*math.Abs(setting)
+		if root < 0 || voltage <= 0 {
+			failf(r.line, "DC line %s cannot carry %g MW at %g kV", r.text(0), setting, voltage)
+		}
+		current = 2 * math.Abs(setting) / (voltage + math.Sqrt(root))
+	}
+	inverter := voltage - compounding*current
+	d := matpower.DCLine{InService: true, Line: r.line}
+	for i, dc := range []float64{inverter + resistance*current, inverter} {
+		end := records[1+i]
+		bus := y.busOf(end, 0)
+		ac := bus.Vm * end.number(6, 0) * end.number(7, 1) / end.number(8, 1)
+		power, bridges := dc*current, max(end.number(1, 1), 1)
+		q := -power * tangent(dc/bridges, current, ac, end.number(4, 0), end.number(5, 0))
+		if i == 0 {
+			d.From, d.Pf, d.PMax = bus.ID, power, power
+			d.Qf, d.QMinF, d.QMaxF = q, q, q
+		} else {
+			d.To, d.Pt = bus.ID, power
+			d.Qt, d.QMinT, d.QMaxT = q, q, q
+		}
+	}
+	y.addLine(r, d)
 }
 
 // addLine adds a DC line whose losses, beyond constant ones, are in proportion to its power.
@@ -681,64 +684,58 @@ func (y *rawCase) addLine(r rawRecord, d matpower.DCLine) {
 }
 
 // converters adds DC lines with voltage source converters. One has the power of its set-point, the other what losses leave of it.
-func (y *rawCase) converters() {
-	records := y.sections["VOLTAGE SOURCE CONVERTER"]
-	for ; len(records) > 0; records = records[3:] {
-		if len(records) < 3 {
-			failf(records[0].line, "a DC line of %d lines instead of 3", len(records))
+func (y *rawCase) converters(records []rawRecord) {
+	r := records[0]
+	power, voltage := -1, -1 // the records of the two converters
+	for i := 1; i <= 2; i++ {
+		switch records[i].integer(1, 0) {
+		case 1:
+			voltage = i
+		case 2:
+			power = i
 		}
-		r := records[0]
-		power, voltage := -1, -1 // the records of the two converters
-		for i := 1; i <= 2; i++ {
-			switch records[i].integer(1, 0) {
-			case 1:
-				voltage = i
-			case 2:
-				power = i
-			}
-		}
-		if r.integer(1, 1) == 0 || records[1].integer(1, 0) == 0 || records[2].integer(1, 0) == 0 {
-			continue
-		}
-		if power < 0 || voltage < 0 {
-			failf(r.line, "DC line %s: want one converter with a voltage (TYPE 1) and one with a power (TYPE 2)", r.text(0))
-		}
-		set, kv := records[power].number(3, 0), records[voltage].number(3, 0)
-		if kv <= 0 {
-			failf(records[voltage].line, "a DC voltage of %g kV: want a positive one", kv)
-		}
-		current := 0.0
-		loss := func(i int) float64 { // MW
-			c := records[i]
-			return max(c.number(5, 0)+c.number(6, 0)*math.Abs(current)*1000, c.number(7, 0)) / 1000
-		}
-		for range 50 { // (kv − resistance·current)·current goes to the converter with the power, losses included
-			current = (set + loss(power)) / (kv - r.number(2, 0)*current)
-		}
-		ends := [2]matpower.Gen{}
-		for i := range ends {
-			c, g := records[1+i], &ends[i]
-			*g = matpower.Gen{Bus: y.busOf(c, 0).ID, Pg: set, QMax: c.number(11, 9999), QMin: c.number(12, -9999), Vg: c.number(4, 1)}
-			if 1+i == voltage {
-				g.Pg = -kv*current - loss(voltage)
-			}
-			if c.integer(2, 1) == 2 { // of a power factor
-				g.Qg, g.Vg = g.Pg*math.Sqrt(1-g.Vg*g.Vg)/g.Vg, 0
-				g.QMin, g.QMax = g.Qg, g.Qg
-			}
-		}
-		source, sink := ends[0], ends[1]
-		if source.Pg > 0 {
-			source, sink = sink, source
-		}
-		current = 0 // the constant losses are those of none
-		rating := math.Inf(1)
-		for _, c := range records[1:3] {
-			if most := c.number(8, 0); most > 0 {
-				rating = min(rating, most)
-			}
-		}
-		y.addLine(r, matpower.DCLine{From: source.Bus, To: sink.Bus, InService: true, Pf: -source.Pg, Pt: sink.Pg, PMax: max(rating, -source.Pg), Qf: source.Qg, Qt: sink.Qg, Vf: source.Vg, Vt: sink.Vg,
-			QMinF: source.QMin, QMaxF: source.QMax, QMinT: sink.QMin, QMaxT: sink.QMax, Loss0: loss(1) + loss(2), Line: r.line})
 	}
+	if r.integer(1, 1) == 0 || records[1].integer(1, 0) == 0 || records[2].integer(1, 0) == 0 {
+		return
+	}
+	if power < 0 || voltage < 0 {
+		failf(r.line, "DC line %s: want one converter with a voltage (TYPE 1) and one with a power (TYPE 2)", r.text(0))
+	}
+	set, kv := records[power].number(3, 0), records[voltage].number(3, 0)
+	if kv <= 0 {
+		failf(records[voltage].line, "a DC voltage of %g kV: want a positive one", kv)
+	}
+	current := 0.0
+	loss := func(i int) float64 { // MW
+		c := records[i]
+		return max(c.number(5, 0)+c.number(6, 0)*math.Abs(current)*1000, c.number(7, 0)) / 1000
+	}
+	for range 50 { // (kv − resistance·current)·current goes to the converter with the power, losses included
+		current = (set + loss(power)) / (kv - r.number(2, 0)*current)
+	}
+	ends := [2]matpower.Gen{}
+	for i := range ends {
+		c, g := records[1+i], &ends[i]
+		*g = matpower.Gen{Bus: y.busOf(c, 0).ID, Pg: set, QMax: c.number(11, 9999), QMin: c.number(12, -9999), Vg: c.number(4, 1)}
+		if 1+i == voltage {
+			g.Pg = -kv*current - loss(voltage)
+		}
+		if c.integer(2, 1) == 2 { // of a power factor
+			g.Qg, g.Vg = g.Pg*math.Sqrt(1-g.Vg*g.Vg)/g.Vg, 0
+			g.QMin, g.QMax = g.Qg, g.Qg
+		}
+	}
+	source, sink := ends[0], ends[1]
+	if source.Pg > 0 {
+		source, sink = sink, source
+	}
+	current = 0 // the constant losses are those of none
+	rating := math.Inf(1)
+	for _, c := range records[1:3] {
+		if most := c.number(8, 0); most > 0 {
+			rating = min(rating, most)
+		}
+	}
+	y.addLine(r, matpower.DCLine{From: source.Bus, To: sink.Bus, InService: true, Pf: -source.Pg, Pt: sink.Pg, PMax: max(rating, -source.Pg), Qf: source.Qg, Qt: sink.Qg, Vf: source.Vg, Vt: sink.Vg,
+		QMinF: source.QMin, QMaxF: source.QMax, QMinT: sink.QMin, QMaxT: sink.QMax, Loss0: loss(1) + loss(2), Line: r.line})
 }
