@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -232,15 +233,29 @@ func printChecks(w io.Writer, checks []results.Check) {
 	}
 	rows := [][]string{{"outage", "severity", "worst", "by", "unit", "limits broken"}}
 	for _, c := range checks[:min(len(checks), printedOutages)] {
-		severity, worst := "", shortReason(c.Reason)
+		severity, worst := "", worstOf(c.Consequence)
+		if len(c.Parts) > 0 {
+			worst = worstOf(c.Parts[0])
+			if cut := worstOf(c.Parts[1]); cut != "" {
+				worst = strings.TrimPrefix(worst+"; cut off: "+cut, "; ")
+			}
+		}
 		excess, unit := "", ""
 		if c.Severity != nil {
 			l := c.Violations[0]
-			severity, worst = fmt.Sprintf("%.3f", *c.Severity), l.Kind+" at "+l.Where()
+			severity = fmt.Sprintf("%.3f", *c.Severity)
 			excess, unit = fmt.Sprintf("%.4f", l.Excess), l.Unit
 		}
 		rows = append(rows, []string{c.Where(), severity, worst, excess, unit, strconv.Itoa(len(c.Violations))})
 	}
 	cli.Table(w, rows)
 	printMore(w, len(checks)-printedOutages)
+}
+
+// worstOf is the worst limit that an outage breaks, or why it has no power flow; "" for none.
+func worstOf(c results.Consequence) string {
+	if c.Converged && len(c.Violations) > 0 {
+		return c.Violations[0].Kind + " at " + c.Violations[0].Where()
+	}
+	return shortReason(c.Reason)
 }

@@ -56,6 +56,37 @@ func TestSecureDispatch(t *testing.T) {
 	}
 }
 
+// The outage of a branch that splits the network has one row, with what it does in each part, and is one outage.
+func TestAnOutageThatSplitsHasOneRow(t *testing.T) {
+	dir := t.TempDir()
+	file, outages := filepath.Join(dir, "split.m"), filepath.Join(dir, "outages")
+	for path, text := range map[string]string{outages: "branch 2\n", file: `function mpc = split
+mpc.version = '2'; mpc.baseMVA = 100;
+mpc.bus = [1 3 0 0 0 0 1 1 0 230 1 1.1 0.9; 2 1 30 0 0 60 1 1 0 230 1 1.1 0.9; 3 1 60 10 0 0 1 1 0 230 1 1.1 0.9; 4 2 0 0 0 0 1 1 0 230 1 1.1 0.9];
+mpc.gen = [1 0 0 99 -99 1 100 1 200 0; 4 0 0 99 -99 1 100 1 100 0];
+mpc.branch = [1 2 0.01 0.1 0 150 0 0 0 0 1 -360 360; 2 3 0.01 0.1 0 150 0 0 0 0 1 -360 360; 3 4 0.01 0.1 0 40 0 0 0 0 1 -360 360];
+mpc.gencost = [2 0 0 2 10 0; 2 0 0 2 50 0];
+`} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	arguments := []string{file, "--outages", outages, "--voltage-band", "0"}
+	r := runSecureJSON(t, 1, arguments...)
+	if r.Outages != 1 || len(r.Before) != 1 || len(r.Before[0].Parts) != 2 {
+		t.Fatalf("%d outages, %+v", r.Outages, r.Before)
+	}
+	c := r.Before[0]
+	near, cut := c.Parts[0], c.Parts[1]
+	if c.Row != 2 || len(near.Violations) != 1 || near.Violations[0].Kind != "vmax" || near.Violations[0].Bus != 2 || len(cut.Violations) == 0 || cut.Violations[0].Branch != 3 ||
+		len(c.Violations) != len(near.Violations)+len(cut.Violations) || *c.Severity != max(*near.Severity, *cut.Severity) {
+		t.Errorf("%+v", c)
+	}
+	if _, out, _ := run(append([]string{"opf", "secure"}, arguments...)...); strings.Count(out, "branch 2, bus 2 to 3") != 1+len(r.Relaxations) || !strings.Contains(out, "vmax at bus 2; cut off: rating at branch 3") || !strings.Contains(out, "1 outage breaks a limit") {
+		t.Error(out)
+	}
+}
+
 // Where no dispatch survives the exit code is 1, and what would have to give is named.
 func TestNoSecureDispatch(t *testing.T) {
 	r := runSecureJSON(t, 1, "case30", "--outages", "branches")
@@ -71,7 +102,7 @@ func TestNoSecureDispatch(t *testing.T) {
 
 // The text names a set-point without a limit that it would come from: it is part of the dispatch that was not found.
 func TestWhatGivesAsText(t *testing.T) {
-	r := results.SecureFlow{Status: "no secure point found", Rounds: 1, Iterations: 2, Before: []results.Check{{Outage: results.Outage{Kind: "unit", Row: 3, From: 7, To: 7}, Reason: "none"}},
+	r := results.SecureFlow{Status: "no secure point found", Rounds: 1, Iterations: 2, Before: []results.Check{{Outage: results.Outage{Kind: "unit", Row: 3, From: 7, To: 7}, Consequence: results.Consequence{Reason: "none"}}},
 		Relaxations: []results.Relaxation{{After: results.Outage{Kind: "unit", Row: 3, From: 7, To: 7}, Broken: results.Broken{Limit: results.Limit{Kind: "set-point", Bus: 8, Value: 1.05, Bound: 1.05, Unit: "pu"}, Excess: 0.02}}}}
 	plain := 10.0
 	r.Plain = &plain

@@ -72,12 +72,12 @@ func (y *secureFlags) chain(ctx context.Context, a *cli.App, n *network.Network,
 			times = append(times, read.Time[k])
 		}
 	}
-	out := &secureChain{Case: n.Name, Loads: filepath.Base(loads), Outages: len(s.Outages()), LeftOut: results.Outages(n, y.leftOut), Steps: len(steps), Chain: []secureChainStep{}}
+	out := &secureChain{Case: n.Name, Loads: filepath.Base(loads), Outages: len(results.Outages(n, s.Outages())), LeftOut: results.Outages(n, y.leftOut), Steps: len(steps), Chain: []secureChainStep{}}
 	started, cpu := time.Now(), machine.CPUTime()
 	previous, bar := cpu, a.Progress("steps")
 	err = s.Chain(ctx, steps, func(k int, warm bool, r *secure.Result) error {
 		current := machine.CPUTime()
-		step := secureChainStep{Step: k, Time: times[k], Status: r.Status.String(), Reason: r.Reason, Remembered: len(r.Remembered), Rounds: r.Rounds,
+		step := secureChainStep{Step: k, Time: times[k], Status: r.Status.String(), Reason: r.Reason, Remembered: len(results.Outages(n, r.Remembered)), Rounds: r.Rounds,
 			Iterations: r.Iterations, Warm: warm, CPUMS: milliseconds(current - previous)}
 		previous = current
 		if r.Plain != 0 {

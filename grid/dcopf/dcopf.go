@@ -29,6 +29,7 @@ type Solver struct {
 	lines     map[int]network.DCLine // by the unit at the from end
 	level     []int                  // of a unit's piecewise linear cost; −1 without
 	variables int
+	coupling  float64 // the largest of a branch
 	limits    []limit
 	structure *multifrontal.Structure
 	constant  []float64 // of the matrix: balances
@@ -113,6 +114,7 @@ func New(n *network.Network) (*Solver, error) {
 		s.diagonal = append(s.diagonal, entry(i, i))
 	}
 	for k, start := range n.From {
+		s.coupling = max(s.coupling, math.Abs(n.Coupling(k)))
 		for _, end := range [2][2]int{{start, n.To[k]}, {n.To[k], start}} {
 			if v := s.angle[end[0]]; v >= 0 {
 				s.constant[entry(s.price[end[0]], v)] += n.Coupling(k)
@@ -175,7 +177,7 @@ func (s *Solver) addLimits() {
 
 const (
 	maxIterations = 200
-	tolerance     = 1e-9  // of balances, limits and the scaled gradient
+	tolerance     = 1e-9  // of balances, limits and the scaled gradient, or what rounding leaves of couplings
 	gapTolerance  = 1e-10 // of the products of slacks and multipliers, relative to the objective
 	regularity    = 1e-10 // on the diagonal of variables without curvature
 	// Multipliers from large on are tried as a proof that limits and balances contradict one another (the lemma of Farkas).
@@ -262,7 +264,7 @@ func (s *Solver) iterate(ctx context.Context, pd []float64) (*acopf.Result, *aco
 	r := &acopf.Result{Status: acopf.IterationLimit}
 	for ; r.Iterations < maxIterations && ctx.Err() == nil; r.Iterations++ {
 		s.residuals(y)
-		if y.worst < tolerance && y.gap < gapTolerance {
+		if y.worst < max(tolerance, 0x1p-50*s.coupling) && y.gap < gapTolerance {
 			r.Status = acopf.Optimal
 			break
 		}

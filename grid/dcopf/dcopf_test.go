@@ -29,6 +29,16 @@ func TestOptimaArePYPOWERs(t *testing.T) {
 	}
 }
 
+// A branch without impedance changes no optimum where no rating binds, whatever it leaves of a balance's digits.
+func TestBranchWithoutImpedance(t *testing.T) {
+	c := networktest.Case(t, "case14")
+	want, _ := solve(t, networktest.Of(t, c))
+	c.Branch = append(c.Branch, matpower.Branch{From: 4, To: 5, InService: true})
+	if r, _ := solve(t, networktest.Of(t, c)); r.Status != acopf.Optimal || math.Abs(r.Objective/want.Objective-1) > 1e-8 {
+		t.Errorf("%s, %v, want %v", r.Status, r.Objective, want.Objective)
+	}
+}
+
 // DC lines carry what is cheapest, with their losses, limits and costs: case30 with 0.6 of its ratings and a line from bus 22
 // to bus 8, by IPOPT (CasADi 3.8) on the same linear program.
 func TestDCLinesCarryWhatIPOPTFinds(t *testing.T) {

@@ -3,6 +3,7 @@ package formats_test
 import (
 	"encoding/binary"
 	"errors"
+	"maps"
 	"math"
 	"os"
 	"slices"
@@ -173,6 +174,15 @@ func TestRAWDCLines(t *testing.T) {
 	if text := strings.Join(c.Notes, " "); !strings.Contains(text, "DC lines carry") {
 		t.Errorf("notes %q", text)
 	}
+	// Converters without power lose what their constant losses and the current for these cost.
+	idle := read(t, "idle.raw", head+"0/\n\"CSC-VSC\",1,1.58,99,1.0\n1,2,1,0.00,1.02,1600,3.4,1110,360,1032,0.5,-20,-70,0,100\n2,1,1,300,1.0208,1600,3.4,1110,360,1085,0.5,-11,-70,0,100\n0/\nQ\n")
+	amperes := 0.0
+	for range 30 {
+		amperes = (1600 + 3.4*amperes) / (300 - 1.58e-3*amperes)
+	}
+	if lost := 3.2 + 2*3.4e-3*amperes + 1.58e-6*amperes*amperes; math.Abs(idle.Gen[3].Pg+lost) > 1e-9 || idle.Gen[2].Pg != 0 {
+		t.Errorf("%v A, %v MW, %+v", amperes, lost, idle.Gen)
+	}
 	// The power flow has what loads in place of the line leave of it, in voltages too, as the thyristors' end holds none.
 	bus3 := "2,'B',230,1,1,1,1,0.97,0\n"
 	text := strings.Replace(head, "2,'B',230,2,1,1,1,1,0\n", bus3, 1)
@@ -186,6 +196,85 @@ func TestRAWDCLines(t *testing.T) {
 	got, want := solve(t, line), solve(t, &loads)
 	if math.Abs(got.Vm[1]-want.Vm[1]) > 1e-9 || math.Abs(got.Va[1]-want.Va[1]) > 1e-9 || got.Vm[1] > 0.9999 && got.Vm[1] < 1.0001 {
 		t.Errorf("%v at %v, want %v at %v", got.Vm, got.Va, want.Vm, want.Va)
+	}
+}
+
+// devices is a file of version 33 with records in sections by name.
+func devices(sections map[string]string) string {
+	text := "0,100,33 /\n\n\n"
+	for _, name := range strings.Split("BUS|LOAD|FIXED SHUNT|GENERATOR|BRANCH|TRANSFORMER|AREA|TWO-TERMINAL DC|VOLTAGE SOURCE CONVERTER|IMPEDANCE CORRECTION|MULTI-TERMINAL DC|MULTI-SECTION LINE|ZONE|INTER-AREA TRANSFER|OWNER|FACTS|SWITCHED SHUNT|GNE|INDUCTION MACHINE", "|") {
+		text += sections[name] + "0 / END OF " + name + " DATA\n"
+	}
+	return text + "Q\n"
+}
+
+// A static compensator holds its voltage by what the circuit says, within its limits; one that is out, or further lines of what is
+// out, change nothing. A series element is refused.
+func TestRAWCompensators(t *testing.T) {
+	text := map[string]string{"BUS": "1,'A',230,3,1,1,1,1.02,0\n2,'B',230,1,1,1,1,0.97,0\n", "LOAD": "2,'1',1,1,1,80,30\n", "GENERATOR": "1,'1',0,0,99,-99,1.02\n", "BRANCH": "1,2,'1',0,0.2,0\n",
+		"FACTS": "'SVC',2,0,1,0,0,0.99,75\n'OUT',1,0,0\n", "GNE": "'G','M',2,1,2,11,1,0,0\n1,2,3,4,5,6,7,8,9,10\n11\n4\n", "MULTI-TERMINAL DC": "'M',1,1,1,0,1,0,0\n1,2,20,10,3.88,4,230,1\n1,1,1,1\n1,2,1,1\n"}
+	c := read(t, "svc.raw", devices(text))
+	angle := math.Asin(0.8 * 0.2 / (1.02 * 0.99))
+	want := 0.3 + (0.99*0.99-1.02*0.99*math.Cos(angle))/0.2
+	if sol := solve(t, c); len(c.Gen) != 2 || math.Abs(sol.Vm[1]-0.99) > 1e-10 || math.Abs(sol.Va[1]+angle) > 1e-9 || math.Abs(sol.Qg[1]-want) > 1e-8 {
+		t.Errorf("%v at %v, %v, want 0.99 at %v and %v", sol.Vm, sol.Va, sol.Qg, angle, want)
+	}
+	if g := c.Gen[1]; g.QMax != 75 || g.QMin != -75 || g.PMax != 0 || g.PMin != 0 || g.Name != "SVC" || !strings.Contains(strings.Join(c.Notes, ";"), "facts SVC is a unit of -75 to 75 MVAr") {
+		t.Errorf("%+v, %q", g, c.Notes)
+	}
+	for section, record := range map[string]string{"FACTS": "'UPFC',1,2,1\n", "GNE": "'G','M',1,2,0,0,0,1\n", "MULTI-TERMINAL DC": "'M',0,0,0,1,1,0,0\n"} {
+		replaced := maps.Clone(text)
+		replaced[section] = record
+		if _, err := formats.Read("series.raw", strings.NewReader(devices(replaced))); err == nil || !strings.Contains(err.Error(), "in service") {
+			t.Errorf("%s: %v", section, err)
+		}
+	}
+}
+
+// A unit at a bus of type 1 is out of service, one of a fixed power factor is a load of both signs that holds no voltage, and one
+// within a factor has the limits of its power. Version 35 has two fields more.
+func TestRAWUnitsAsPSSEHasThem(t *testing.T) {
+	const rest = "0,100,0,1,0,0,1,1,100,99,-99,1,1,0,1,0,1,0,1," // from IREG to F4
+	text := map[string]string{"BUS": "1,'A',230,3,1,1,1,1.02,0\n2,'B',230,2,1,1,1,1,0\n3,'C',230,1,1,1,1,1,0\n4,'D',230,2,1,1,1,1,0\n", "BRANCH": "1,2,'1',0.01,0.1,0\n2,3,'1',0.01,0.1,0\n3,4,'1',0.01,0.1,0\n",
+		"LOAD": "3,'1',1,1,1,50,20\n", "GENERATOR": "1,'1',0,0\n2,'W',40,0,99,-99,1.05," + rest + "3,-0.8\n3,'1',50,10,99,-99,1.05\n4,'X',-30,0,99,-99,1.01," + rest + "2,0.6\n"}
+	c := read(t, "wind.raw", devices(text))
+	text["LOAD"] += "2,'1',1,1,1,-40,30\n"
+	text["GENERATOR"] = "1,'1',0,0\n4,'X',-30,0,40,-40,1.01\n"
+	got, want := solve(t, c), solve(t, read(t, "loads.raw", devices(text)))
+	for b := range want.Vm {
+		if math.Abs(got.Vm[b]-want.Vm[b]) > 1e-9 || math.Abs(got.Va[b]-want.Va[b]) > 1e-9 {
+			t.Errorf("bus %d: %v at %v, want %v at %v", b+1, got.Vm[b], got.Va[b], want.Vm[b], want.Va[b])
+		}
+	}
+	if g := c.Gen; math.Abs(g[1].Qg+30) > 1e-12 || g[1].QMax != g[1].QMin || g[2].InService || math.Abs(g[3].QMax-40) > 1e-12 || g[3].QMin != -g[3].QMax || !strings.Contains(strings.Join(c.Notes, ";"), "unit 3-1 is out of service, as PSS/E has those") {
+		t.Errorf("%+v, %q", g, c.Notes)
+	}
+	text["GENERATOR"] = "1,'1',0,0\n2,'W',40,0,99,-99,1.05,0," + strings.Replace(rest, "-99,", "-99,0,", 1) + "3,0.8\n"
+	newest := strings.NewReplacer("0,100,33 /\n\n\n", "0,100,35 /\n\n\n0\n", "0 / END OF TRANSFORMER", "0\n0 / END OF TRANSFORMER").Replace(devices(text))
+	if g := read(t, "newest.raw", newest).Gen[1]; math.Abs(g.Qg-30) > 1e-12 || g.PMin != -99 {
+		t.Errorf("version 35: %+v", g)
+	}
+	text["GENERATOR"] = "1,'1',0,0\n2,'W',40,0,99,-99,1.05," + rest + "3,0\n"
+	if _, err := formats.Read("factor.raw", strings.NewReader(devices(text))); err == nil || !strings.Contains(err.Error(), "a power factor of 0") {
+		t.Errorf("%v", err)
+	}
+}
+
+// A line without resistance of at most the threshold makes one bus of two, whatever its reactance; a star's arm without reactance
+// has PSS/E's.
+func TestRAWWithoutImpedance(t *testing.T) {
+	text := map[string]string{"BUS": "1,'A',230,3,1,1,1,1.02,0\n2,'B',230,1,1,1,1,1,0\n3,'C',230,1,1,1,1,1,0\n", "BRANCH": "1,2,'1',0,9e-5,0\n2,3,'1',0,0.1,0\n1,2,'@1',1e-4,1e-5,0\n", "LOAD": "3,'1',1,1,1,80,20\n", "GENERATOR": "1,'1',0,0,99,-99,1.02\n"}
+	c := read(t, "joined.raw", devices(text))
+	if sol := solve(t, c); math.Abs(sol.Vm[1]-1.02) > 2e-8 || c.Branch[2].R != 1e-4 || !strings.Contains(strings.Join(c.Notes, ";"), "join their buses: 1") {
+		t.Errorf("%v, %+v, %q", sol.Vm, c.Branch, c.Notes)
+	}
+	newer := strings.NewReplacer("0,100,33 /\n\n\n", "0,100,34 /\n\n\nGENERAL, THRSHZ=0.00001\n0\n", "0 / END OF TRANSFORMER", "0\n0 / END OF TRANSFORMER").Replace(devices(text))
+	if c := read(t, "apart.raw", newer); c.Branch[0].X != 9e-5 {
+		t.Errorf("%+v", c.Branch)
+	}
+	text["TRANSFORMER"] = "1,2,3,'1',1,1,1,0,0,2,'W',1\n0.01,0.1,100,0.01,0.1,100,0.02,0.2,100\n1\n1\n1\n"
+	if b := read(t, "star.raw", devices(text)).Branch; b[4].X != 1e-4 || math.Abs(b[3].X-0.1) > 1e-12 || math.Abs(b[5].X-0.1) > 1e-12 {
+		t.Errorf("%+v", b)
 	}
 }
 
@@ -227,8 +316,9 @@ func TestFaultsHaveTheirLines(t *testing.T) {
 		{"a.raw", strings.Replace(raw, "100.00, 33", "100.00, 22", 1), 1, "version 22"},
 		{"a.raw", strings.Replace(raw, "'GEN 2'", "'GEN 2", 1), 5, "not closed"},
 		{"a.raw", strings.Replace(raw, "1.0,230.0\n2,7", "1.0,230.0\n2,77", 1), 39, "no bus 77"},
-		{"a.raw", strings.Replace(raw, "0 / END OF FACTS", "1,5,0,1\n0 / END OF FACTS", 1), 57, "facts 1"},
+		{"a.raw", strings.Replace(raw, "0 / END OF FACTS", "1,5,6,1\n0 / END OF FACTS", 1), 57, "facts 1 has a series element"},
 		{"a.raw", strings.Replace(raw, "'T2',1", "'T2',1\nx", 1), 40, `field 1 is "x"`},
+		{"a.raw", strings.Replace(raw, "8,9,'1',0.0119,", "8,9,'1',0.0119 /", 1), 32, `field 5 is ""`},
 		{"a.raw", "0,100,33\n", 1, "three"},
 		{"a.cdf", strings.Replace(cdf, "1.060", "1.x60", 1), 3, `columns 28 to 33 are "1.x60"`},
 		{"a.cdf", strings.Replace(cdf, "END OF DATA", "", 1), 1, "END OF DATA"},
@@ -293,24 +383,27 @@ func TestBinaryCase(t *testing.T) {
 		return array(6, rows, columns, "", element(9, content))
 	}
 	characters := func(text string) []byte { return array(4, 1, int32(len(text)), "", element(16, []byte(text))) }
-	mat := func(constraints []byte) string {
+	mat := func(field string, content []byte) string {
 		names, fields := []byte(nil), []byte(nil)
 		for _, f := range []struct {
 			name  string
 			value []byte
 		}{{"baseMVA", matrix(1, 100)}, {"bus", matrix(13, 1, 3, 0, 0, 0, 0, 1, 1, 0, 230, 1, 1.1, 0.9, 2, 1, 50, 0, 0, 0, 1, 1, 0, 230, 1, 1.1, 0.9)}, {"gen", matrix(10, 1, 0, 0, 9, -9, 1, 100, 1, 99, 0)},
-			{"branch", matrix(13, 1, 2, 0, 0.1, 0, 0, 0, 0, 0, 0, 1, -360, 360)}, {"gen_name", array(1, 1, 1, "", characters("Unit A"))}, {"branch_name", array(1, 1, 1, "", characters("Line A"))}, {"A", constraints}} {
+			{"branch", matrix(13, 1, 2, 0, 0.1, 0, 0, 0, 0, 0, 0, 1, -360, 360)}, {"gen_name", array(1, 1, 1, "", characters("Unit A"))}, {"branch_name", array(1, 1, 1, "", characters("Line A"))}, {field, content}} {
 			names = append(names, append([]byte(f.name), make([]byte, 16-len(f.name))...)...)
 			fields = append(fields, f.value...)
 		}
 		head := append(make([]byte, 124), 0, 1, 'I', 'M')
 		return string(head) + string(array(2, 1, 1, "mpc", element(5, words(16)), element(1, names), fields))
 	}
-	if named := read(t, "named.mat", mat(array(5, 0, 0, "", element(5, nil)))); named.Gen[0].Name != "Unit A" || named.Branch[0].Name != "Line A" {
+	if named := read(t, "named.mat", mat("A", array(5, 0, 0, "", element(5, nil)))); named.Gen[0].Name != "Unit A" || named.Branch[0].Name != "Line A" {
 		t.Errorf("%+v, %+v", named.Gen, named.Branch)
 	}
-	if _, err := formats.Read("sparse.mat", strings.NewReader(mat(array(5, 1, 4, "", element(5, words(0)), element(5, words(0, 1, 1, 1, 1)), element(9, make([]byte, 8)))))); err == nil || !strings.Contains(err.Error(), "user-defined linear constraints") {
-		t.Errorf("sparse constraints: %v", err)
+	sparse := array(5, 1, 4, "", element(5, words(0)), element(5, words(0, 1, 1, 1, 1)), element(9, make([]byte, 8)))
+	for field, reason := range map[string]string{"A": "user-defined linear constraints", "dcline": "mpc.dcline is no full matrix"} {
+		if _, err := formats.Read("sparse.mat", strings.NewReader(mat(field, sparse))); err == nil || !strings.Contains(err.Error(), reason) {
+			t.Errorf("sparse %s: %v", field, err)
+		}
 	}
 	one := read(t, "one.json", `{"baseMVA": 50, "per_unit": true, "bus": {"4": {"bus_i": 4, "bus_type": 3, "vmin": 0.9, "vmax": 1.1, "name": "N"}}, "load": {"1": {"load_bus": 4, "pd": 0.5, "qd": 0.1, "status": true}},
 		"gen": {"1": {"gen_bus": 4, "pmax": 2, "model": 2, "cost": [100, 200, 3]}}, "branch": {}}`)

@@ -146,15 +146,6 @@ func (r *matReader) array(content []byte) (v matValue) {
 	return v
 }
 
-// table is a matrix by rows.
-func (v matValue) table() matpower.Table {
-	t := matpower.Table{Columns: max(v.columns, 1), Data: make([]float64, len(v.numbers))}
-	for i, x := range v.numbers {
-		t.Data[i%v.rows*v.columns+i/v.rows] = x
-	}
-	return t
-}
-
 // readMAT reads a MATPOWER case that MATLAB saved (level 5, also compressed): a struct with version, bus, gen and branch.
 func readMAT(name string, text []byte) (*matpower.Case, error) {
 	if len(text) < 128 {
@@ -194,11 +185,22 @@ func readMAT(name string, text []byte) (*matpower.Case, error) {
 				failf(0, "%s.%s (%s) cannot be honoured", v.name, field, meaning)
 			}
 		}
+		table := func(field string) matpower.Table { // by rows
+			m := v.fields[field]
+			if len(m.numbers) != m.rows*m.columns {
+				failf(0, "%s.%s is no full matrix of numbers", v.name, field)
+			}
+			t := matpower.Table{Columns: max(m.columns, 1), Data: make([]float64, len(m.numbers))}
+			for i, x := range m.numbers {
+				t.Data[i%m.rows*m.columns+i/m.rows] = x
+			}
+			return t
+		}
 		base := v.fields["baseMVA"].numbers
 		if len(base) != 1 {
 			failf(0, "%s.baseMVA is missing", v.name)
 		}
-		c, err := matpower.New(name, base[0], v.fields["bus"].table(), v.fields["gen"].table(), v.fields["branch"].table(), v.fields["gencost"].table(), v.fields["dcline"].table(), v.fields["dclinecost"].table())
+		c, err := matpower.New(name, base[0], table("bus"), table("gen"), table("branch"), table("gencost"), table("dcline"), table("dclinecost"))
 		if err != nil {
 			return nil, err
 		}

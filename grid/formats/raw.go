@@ -63,10 +63,10 @@ func (r rawRecord) text(i int) string {
 	return ""
 }
 
-// number is a field, or the format's value where it is left out.
+// number is a field, or the format's value where it is left out; NaN is none.
 func (r rawRecord) number(i int, missing float64) float64 {
 	text := r.text(i)
-	if text == "" {
+	if text == "" && !math.IsNaN(missing) {
 		return missing
 	}
 	v, err := strconv.ParseFloat(strings.NewReplacer("D", "e", "d", "e").Replace(text), 64)
@@ -92,6 +92,7 @@ type rawCase struct {
 	sections map[string][]rawRecord
 	tables   map[int][][2]float64 // of impedance correction: tap or angle, factor
 	shunts   []*shuntRange
+	remote   bool // whether a unit holds the file's voltage in place of another bus's
 }
 
 // The sections of a file, by version, by words of the lines that end them.
@@ -103,7 +104,7 @@ const (
 
 var (
 	rawBegin   = regexp.MustCompile(`(?i)BEGIN (.*?)(?: CONTROL DEVICE| DEVICE)? DATA`)
-	rawRelease = regexp.MustCompile(`(?i)PSS(?:/|\(TM\)|\(R\))E-?(\d+)`)
+	rawRelease = regexp.MustCompile(`(?i)PSS(?:\(TM\)|\(R\)|\W+)E[- ]?(\d+)`)
 )
 
 // readRAW reads a power flow case of PSS/E.
@@ -116,21 +117,42 @@ func readRAW(_ string, text []byte) (*matpower.Case, error) {
 	y.gens()
 	y.corrections()
 	y.branches()
-	y.transformers()
+	y.each("TRANSFORMER", windings, y.transformer)
 	y.addShunts()
-	y.lines()
-	y.converters()
-	for _, s := range []struct {
-		name           string
-		status, fields int // the field of the status, and how many a record of its own has
-	}{{"MULTI-TERMINAL DC", 4, 8}, {"FACTS", 3, 4}, {"GNE", 99, 4}, {"INDUCTION MACHINE", 2, 4}} {
-		for _, r := range y.sections[s.name] {
-			if len(r.fields) >= s.fields && r.integer(s.status, 1) != 0 {
-				failf(r.line, "%s %s is in service, which a case cannot hold: put it out of service, and loads in its place", strings.ToLower(s.name), r.text(0))
-			}
-		}
+	y.each("TWO-TERMINAL DC", three, y.dcLine)
+	y.each("VOLTAGE SOURCE CONVERTER", three, y.converters)
+	y.compensators()
+	y.refuse()
+	if y.remote {
+		y.c.Notes = append(y.c.Notes, "units that regulate another bus hold the file's voltage at their own")
 	}
 	return y.c, nil
+}
+
+// behind counts the lines of a multi-terminal line or a GNE, and finds the field of its status.
+func behind(r rawRecord, section string) (lines, status int) {
+	lines, status = 1, 2
+	switch section {
+	case "MULTI-TERMINAL DC":
+		lines, status = 1+r.integer(1, 0)+r.integer(2, 0)+r.integer(3, 0), 4
+	case "GNE":
+		status = 6 + r.integer(2, 1)
+		for i := range 3 { // of ten values each
+			lines += (r.integer(status-3+i, 0) + 9) / 10
+		}
+	}
+	return max(lines, 1), status
+}
+
+// refuse names what is in service and no case holds.
+func (y *rawCase) refuse() {
+	for _, section := range []string{"MULTI-TERMINAL DC", "GNE", "INDUCTION MACHINE"} {
+		y.each(section, func(r rawRecord) int { lines, _ := behind(r, section); return lines }, func(records []rawRecord) {
+			if _, status := behind(records[0], section); records[0].integer(status, 1) != 0 {
+				failf(records[0].line, "%s %s is in service, which a case cannot hold: put it out of service, and loads in its place", strings.ToLower(section), records[0].text(0))
+			}
+		})
+	}
 }
 
 // scan splits the file into sections.
@@ -277,21 +299,63 @@ func (y *rawCase) fixedShunts() {
 }
 
 func (y *rawCase) gens() {
-	remote := false
+	regulated, shift, mode := map[int]bool{}, 0, 26
+	if y.version >= 35 {
+		shift, mode = 1, 28
+	}
 	for _, r := range y.sections["GENERATOR"] {
-		b, shift := y.busOf(r, 0), 0
-		if y.version >= 35 {
-			shift = 1
-		}
+		b := y.busOf(r, 0)
 		g := matpower.Gen{Bus: b.ID, Name: fmt.Sprintf("%d-%s", b.ID, cmp.Or(r.text(1), "1")), Pg: r.number(2, 0), Qg: r.number(3, 0), QMax: r.number(4, 9999), QMin: r.number(5, -9999), Vg: r.number(6, 1),
 			MBase: r.number(8+shift, y.c.BaseMVA), InService: r.integer(14+shift, 1) > 0, PMax: r.number(16+shift, 9999), PMin: r.number(17+shift, -9999), Line: r.line}
-		if bus := r.integer(7, 0); bus != 0 && bus != b.ID {
-			g.Vg, remote = b.Vm, true
+		if g.InService && b.Type == matpower.PQ {
+			g.InService = false
+			y.c.Notes = append(y.c.Notes, fmt.Sprintf("unit %s is out of service, as PSS/E has those at a bus of type 1", g.Name))
 		}
-		y.c.Gen = append(y.c.Gen, g)
+		control := r.integer(mode, 0)
+		if control == 2 || control == 3 { // reactive power by a power factor
+			factor := r.number(mode+1, 1)
+			if factor == 0 || math.Abs(factor) > 1 {
+				failf(r.line, "unit %s: a power factor of %g: want one of at most 1", g.Name, factor)
+			}
+			q := g.Pg * math.Sqrt(1-factor*factor) / factor
+			if g.QMin, g.QMax = -math.Abs(q), math.Abs(q); control == 3 {
+				g.Qg, g.QMin, g.QMax = q, q, q
+			}
+		}
+		regulated[b.ID] = regulated[b.ID] || g.InService && control != 3
+		y.holdVoltage(&g, *b, r.integer(7, 0))
 	}
-	if remote {
-		y.c.Notes = append(y.c.Notes, "units that regulate another bus hold the file's voltage at their own")
+	for i, b := range y.c.Bus {
+		if b.Type == matpower.PV && !regulated[b.ID] {
+			y.c.Bus[i].Type = matpower.PQ
+		}
+	}
+}
+
+// holdVoltage adds a unit. One that regulates another bus holds the file's voltage at its own.
+func (y *rawCase) holdVoltage(g *matpower.Gen, bus matpower.Bus, regulated int) {
+	if regulated != 0 && regulated != bus.ID {
+		g.Vg, y.remote = bus.Vm, true
+	}
+	y.c.Gen = append(y.c.Gen, *g)
+}
+
+// compensators turns FACTS devices without a series element into units of reactive power alone.
+func (y *rawCase) compensators() {
+	for _, r := range y.sections["FACTS"] {
+		mode := r.integer(3, 1)
+		if mode == 0 {
+			continue
+		}
+		if mode != 1 || r.integer(2, 0) != 0 {
+			failf(r.line, "facts %s has a series element in service, which a case cannot hold: put it out of service, and loads in its place", r.text(0))
+		}
+		b, limit := y.busOf(r, 1), r.number(7, 9999)
+		if b.Type == matpower.PQ {
+			b.Type = matpower.PV
+		}
+		y.holdVoltage(&matpower.Gen{Bus: b.ID, Name: r.text(0), QMax: limit, QMin: -limit, Vg: r.number(6, 1), MBase: y.c.BaseMVA, InService: true, Line: r.line}, *b, r.integer(19, 0))
+		y.c.Notes = append(y.c.Notes, fmt.Sprintf("facts %s is a unit of -%g to %g MVAr, its limits at 1 pu", r.text(0), limit, limit))
 	}
 }
 
@@ -338,9 +402,6 @@ func (y *rawCase) factor(table int, value float64) float64 {
 func (y *rawCase) addBranch(r rawRecord, b matpower.Branch, ratings int) {
 	b.RateA, b.RateB, b.RateC = r.number(ratings, 0), r.number(ratings+1, 0), r.number(ratings+2, 0)
 	b.AngMin, b.AngMax, b.Line = -360, 360, r.line
-	if b.R == 0 && b.X == 0 {
-		b.X = 1e-5 // of a star's arm without impedance
-	}
 	y.c.Branch = append(y.c.Branch, b)
 }
 
@@ -351,7 +412,7 @@ func (y *rawCase) branches() {
 	}
 	for _, r := range y.sections["BRANCH"] {
 		from, to := y.busOf(r, 0), y.busOf(r, 1)
-		b := matpower.Branch{From: from.ID, To: to.ID, R: r.number(3, 0), X: r.number(4, 0), B: r.number(5, 0), InService: r.integer(shunts+4, 1) > 0}
+		b := matpower.Branch{From: from.ID, To: to.ID, R: r.number(3, 0), X: r.number(4, math.NaN()), B: r.number(5, 0), InService: r.integer(shunts+4, 1) > 0}
 		b.Name = fmt.Sprintf("%d-%d-%s", b.From, b.To, cmp.Or(r.text(2), "1"))
 		if y.version >= 34 {
 			b.Name = cmp.Or(r.text(6), b.Name)
@@ -369,6 +430,25 @@ func (y *rawCase) branches() {
 		b.Name = cmp.Or(r.text(20), fmt.Sprintf("%d-%d-%s", b.From, b.To, r.text(2)))
 		y.addBranch(r, b, 4)
 	}
+	// PSS/E makes one bus of two with a line of so little impedance.
+	threshold, joined := 1e-4, 0
+	for _, r := range y.sections["SYSTEM-WIDE"] {
+		for i, field := range r.fields {
+			if text, ok := strings.CutPrefix(strings.ToUpper(field), "THRSHZ="); ok {
+				r.fields[i] = text
+				threshold = r.number(i, threshold)
+			}
+		}
+	}
+	for i := range y.c.Branch {
+		if b := &y.c.Branch[i]; b.R == 0 && math.Abs(b.X) <= threshold {
+			b.X = 0
+			joined++
+		}
+	}
+	if joined > 0 {
+		y.c.Notes = append(y.c.Notes, fmt.Sprintf("lines without resistance, of at most %g pu, join their buses: %d", threshold, joined))
+	}
 }
 
 // winding is one side of a transformer.
@@ -380,20 +460,26 @@ type winding struct {
 	base  float64 // nominal over the bus's voltage, squared
 }
 
-// transformers reads records of four lines, or of five with three windings.
-func (y *rawCase) transformers() {
-	records := y.sections["TRANSFORMER"]
-	for len(records) > 0 {
-		r, lines := records[0], 4
-		if r.integer(2, 0) != 0 {
-			lines = 5
+// each visits the elements of a section whose records have several lines.
+func (y *rawCase) each(section string, lines func(first rawRecord) int, visit func(records []rawRecord)) {
+	for records := y.sections[section]; len(records) > 0; {
+		n := lines(records[0])
+		if len(records) < n {
+			failf(records[0].line, "%s %s of %d lines instead of %d", strings.ToLower(section), records[0].text(0), len(records), n)
 		}
-		if len(records) < lines {
-			failf(r.line, "a transformer of %d lines instead of %d", len(records), lines)
-		}
-		y.transformer(records[:lines])
-		records = records[lines:]
+		visit(records[:n])
+		records = records[n:]
 	}
+}
+
+func three(rawRecord) int { return 3 }
+
+// windings counts the lines of a transformer: two and one a winding.
+func windings(r rawRecord) int {
+	if r.integer(2, 0) != 0 {
+		return 5
+	}
+	return 4
 }
 
 func (y *rawCase) transformer(records []rawRecord) {
@@ -468,7 +554,11 @@ func (y *rawCase) transformer(records []rawRecord) {
 		opposite := (i + 1) % 3
 		out := status == 0 || status > 1 && i == map[int]int{2: 1, 3: 2, 4: 0}[status]
 		scale := w.base * y.corrected(w) / 2
-		y.addBranch(w.r, matpower.Branch{From: w.bus.ID, To: star.ID, Name: fmt.Sprintf("%s/%d", name, i+1), R: scale * (re[j] + re[k] - re[opposite]), X: scale * (im[j] + im[k] - im[opposite]),
+		x := scale * (im[j] + im[k] - im[opposite])
+		if math.Abs(x) < 1e-7 {
+			x = 1e-4 // as PSS/E has it
+		}
+		y.addBranch(w.r, matpower.Branch{From: w.bus.ID, To: star.ID, Name: fmt.Sprintf("%s/%d", name, i+1), R: scale * (re[j] + re[k] - re[opposite]), X: x,
 			Tap: w.tap, ShiftDeg: w.r.number(2, 0), InService: !out && w.bus.Type != matpower.Isolated}, 3)
 		y.regulate(w, name, func(v float64) float64 { return v * w.scale })
 	}
@@ -488,7 +578,7 @@ func (y *rawCase) corrected(w winding) float64 {
 
 // impedance is that of a pair of windings in pu of the system's power and the windings' voltages.
 func (y *rawCase) impedance(z rawRecord, first, code int) (re, im float64) {
-	re, im = z.number(first, 0), z.number(first+1, 0)
+	re, im = z.number(first, 0), z.number(first+1, math.NaN())
 	power := z.number(first+2, y.c.BaseMVA)
 	if code == 1 {
 		return re, im
@@ -536,55 +626,51 @@ func tangent(dc, current, ac, resistance, reactance float64) float64 {
 
 // lines turns two-terminal DC lines with thyristors into DC lines that carry 0 to the power of their schedule. Losses are in
 // proportion to it, and converters take the reactive power of the schedule.
-func (y *rawCase) lines() {
-	records := y.sections["TWO-TERMINAL DC"]
-	for ; len(records) > 0; records = records[3:] {
-		if len(records) < 3 {
-			failf(records[0].line, "a DC line of %d lines instead of 3", len(records))
-		}
-		r := records[0]
-		mode, resistance, setting := r.integer(1, 0), r.number(2, 0), r.number(3, 0)
-		voltage, compounding := r.number(4, 0), r.number(6, 0)
-		if mode == 0 {
-			continue
-		}
-		current := math.Abs(setting) / 1000 // kA
-		if mode == 1 {                      // of a power at the rectifier, or below 0 at the inverter
-			drop := resistance - compounding
-			if setting < 0 {
-				drop = -compounding
-			}
-			// (voltage + drop·current)·current is the power.
-			root := voltage*voltage + 4*drop*math.Abs(setting)
-			if root < 0 || voltage <= 0 {
-				failf(r.line, "DC line %s cannot carry %g MW at %g kV", r.text(0), setting, voltage)
-			}
-			current = 2 * math.Abs(setting) / (voltage + math.Sqrt(root))
-		}
-		inverter := voltage - compounding*current
-		d := matpower.DCLine{InService: true, Line: r.line}
-		for i, dc := range []float64{inverter + resistance*current, inverter} {
-			end := records[1+i]
-			bus := y.busOf(end, 0)
-			ac := bus.Vm * end.number(6, 0) * end.number(7, 1) / end.number(8, 1)
-			power, bridges := dc*current, max(end.number(1, 1), 1)
-			q := -power * tangent(dc/bridges, current, ac, end.number(4, 0), end.number(5, 0))
-			if i == 0 {
-				d.From, d.Pf, d.PMax = bus.ID, power, power
-				d.Qf, d.QMinF, d.QMaxF = q, q, q
-			} else {
-				d.To, d.Pt = bus.ID, power
-				d.Qt, d.QMinT, d.QMaxT = q, q, q
-			}
-		}
-		y.addLine(r, d)
+func (y *rawCase) dcLine(records []rawRecord) {
+	r := records[0]
+	mode, resistance, setting := r.integer(1, 0), r.number(2, 0), r.number(3, 0)
+	voltage, compounding := r.number(4, 0), r.number(6, 0)
+	if mode == 0 {
+		return
 	}
+	current := math.Abs(setting) / 1000 // kA
+	if mode == 1 {                      // of a power at the rectifier, or below 0 at the inverter
+		drop := resistance - compounding
+		if setting < 0 {
+			drop = -compounding
+		}
+		// (voltage + drop·current)·current is the power.
+		root := voltage*voltage + 4*drop*math.Abs(setting)
+		if root < 0 || voltage <= 0 {
+			failf(r.line, "DC line %s cannot carry %g MW at %g kV", r.text(0), setting, voltage)
+		}
+		current = 2 * math.Abs(setting) / (voltage + math.Sqrt(root))
+	}
+	inverter := voltage - compounding*current
+	d := matpower.DCLine{InService: true, Line: r.line}
+	for i, dc := range []float64{inverter + resistance*current, inverter} {
+		end := records[1+i]
+		bus := y.busOf(end, 0)
+		ac := bus.Vm * end.number(6, 0) * end.number(7, 1) / end.number(8, 1)
+		power, bridges := dc*current, max(end.number(1, 1), 1)
+		q := -power * tangent(dc/bridges, current, ac, end.number(4, 0), end.number(5, 0))
+		if i == 0 {
+			d.From, d.Pf, d.PMax = bus.ID, power, power
+			d.Qf, d.QMinF, d.QMaxF = q, q, q
+		} else {
+			d.To, d.Pt = bus.ID, power
+			d.Qt, d.QMinT, d.QMaxT = q, q, q
+		}
+	}
+	y.addLine(r, d)
 }
 
 // addLine adds a DC line whose losses, beyond constant ones, are in proportion to its power.
 func (y *rawCase) addLine(r rawRecord, d matpower.DCLine) {
 	if d.Pf != 0 {
 		d.Loss1 = 1 - (d.Pt+d.Loss0)/d.Pf
+	} else {
+		d.Loss0 = -d.Pt
 	}
 	y.c.AddDCLine(d)
 	for i := range 2 {
@@ -596,64 +682,58 @@ func (y *rawCase) addLine(r rawRecord, d matpower.DCLine) {
 }
 
 // converters adds DC lines with voltage source converters. One has the power of its set-point, the other what losses leave of it.
-func (y *rawCase) converters() {
-	records := y.sections["VOLTAGE SOURCE CONVERTER"]
-	for ; len(records) > 0; records = records[3:] {
-		if len(records) < 3 {
-			failf(records[0].line, "a DC line of %d lines instead of 3", len(records))
+func (y *rawCase) converters(records []rawRecord) {
+	r := records[0]
+	power, voltage := -1, -1 // the records of the two converters
+	for i := 1; i <= 2; i++ {
+		switch records[i].integer(1, 0) {
+		case 1:
+			voltage = i
+		case 2:
+			power = i
 		}
-		r := records[0]
-		power, voltage := -1, -1 // the records of the two converters
-		for i := 1; i <= 2; i++ {
-			switch records[i].integer(1, 0) {
-			case 1:
-				voltage = i
-			case 2:
-				power = i
-			}
-		}
-		if r.integer(1, 1) == 0 || records[1].integer(1, 0) == 0 || records[2].integer(1, 0) == 0 {
-			continue
-		}
-		if power < 0 || voltage < 0 {
-			failf(r.line, "DC line %s: want one converter with a voltage (TYPE 1) and one with a power (TYPE 2)", r.text(0))
-		}
-		set, kv := records[power].number(3, 0), records[voltage].number(3, 0)
-		if kv <= 0 {
-			failf(records[voltage].line, "a DC voltage of %g kV: want a positive one", kv)
-		}
-		current := 0.0
-		loss := func(i int) float64 { // MW
-			c := records[i]
-			return max(c.number(5, 0)+c.number(6, 0)*math.Abs(current)*1000, c.number(7, 0)) / 1000
-		}
-		for range 50 { // (kv − resistance·current)·current goes to the converter with the power, losses included
-			current = (set + loss(power)) / (kv - r.number(2, 0)*current)
-		}
-		ends := [2]matpower.Gen{}
-		for i := range ends {
-			c, g := records[1+i], &ends[i]
-			*g = matpower.Gen{Bus: y.busOf(c, 0).ID, Pg: set, QMax: c.number(11, 9999), QMin: c.number(12, -9999), Vg: c.number(4, 1)}
-			if 1+i == voltage {
-				g.Pg = -kv*current - loss(voltage)
-			}
-			if c.integer(2, 1) == 2 { // of a power factor
-				g.Qg, g.Vg = g.Pg*math.Sqrt(1-g.Vg*g.Vg)/g.Vg, 0
-				g.QMin, g.QMax = g.Qg, g.Qg
-			}
-		}
-		source, sink := ends[0], ends[1]
-		if source.Pg > 0 {
-			source, sink = sink, source
-		}
-		current = 0 // the constant losses are those of none
-		rating := math.Inf(1)
-		for _, c := range records[1:3] {
-			if most := c.number(8, 0); most > 0 {
-				rating = min(rating, most)
-			}
-		}
-		y.addLine(r, matpower.DCLine{From: source.Bus, To: sink.Bus, InService: true, Pf: -source.Pg, Pt: sink.Pg, PMax: max(rating, -source.Pg), Qf: source.Qg, Qt: sink.Qg, Vf: source.Vg, Vt: sink.Vg,
-			QMinF: source.QMin, QMaxF: source.QMax, QMinT: sink.QMin, QMaxT: sink.QMax, Loss0: loss(1) + loss(2), Line: r.line})
 	}
+	if r.integer(1, 1) == 0 || records[1].integer(1, 0) == 0 || records[2].integer(1, 0) == 0 {
+		return
+	}
+	if power < 0 || voltage < 0 {
+		failf(r.line, "DC line %s: want one converter with a voltage (TYPE 1) and one with a power (TYPE 2)", r.text(0))
+	}
+	set, kv := records[power].number(3, 0), records[voltage].number(3, 0)
+	if kv <= 0 {
+		failf(records[voltage].line, "a DC voltage of %g kV: want a positive one", kv)
+	}
+	current := 0.0
+	loss := func(i int) float64 { // MW
+		c := records[i]
+		return max(c.number(5, 0)+c.number(6, 0)*math.Abs(current)*1000, c.number(7, 0)) / 1000
+	}
+	for range 50 { // (kv − resistance·current)·current goes to the converter with the power, losses included
+		current = (set + loss(power)) / (kv - r.number(2, 0)*current)
+	}
+	ends := [2]matpower.Gen{}
+	for i := range ends {
+		c, g := records[1+i], &ends[i]
+		*g = matpower.Gen{Bus: y.busOf(c, 0).ID, Pg: set, QMax: c.number(11, 9999), QMin: c.number(12, -9999), Vg: c.number(4, 1)}
+		if 1+i == voltage {
+			g.Pg = -kv*current - loss(voltage)
+		}
+		if c.integer(2, 1) == 2 { // of a power factor
+			g.Qg, g.Vg = g.Pg*math.Sqrt(1-g.Vg*g.Vg)/g.Vg, 0
+			g.QMin, g.QMax = g.Qg, g.Qg
+		}
+	}
+	source, sink := ends[0], ends[1]
+	if source.Pg > 0 {
+		source, sink = sink, source
+	}
+	current = 0 // the constant losses are those of none
+	rating := math.Inf(1)
+	for _, c := range records[1:3] {
+		if most := c.number(8, 0); most > 0 {
+			rating = min(rating, most)
+		}
+	}
+	y.addLine(r, matpower.DCLine{From: source.Bus, To: sink.Bus, InService: true, Pf: -source.Pg, Pt: sink.Pg, PMax: max(rating, -source.Pg), Qf: source.Qg, Qt: sink.Qg, Vf: source.Vg, Vt: sink.Vg,
+		QMinF: source.QMin, QMaxF: source.QMax, QMinT: sink.QMin, QMaxT: sink.QMax, Loss0: loss(1) + loss(2), Line: r.line})
 }

@@ -101,6 +101,30 @@ func (n *Network) Islands(out ...int) []int {
 	return island
 }
 
+// Ties are the buses that branches of next to no impedance join, two or more each. A power flow starts them at one voltage: the
+// square of a difference, times such an admittance, is more power than Newton's method gets rid of.
+func (n *Network) Ties() (ties [][]int) {
+	const admittance = 1e4 // pu
+	parts, tied, place := unionfind.New(n.Buses()), make([]bool, n.Buses()), map[int]int{}
+	for k, from := range n.From {
+		if to := n.To[k]; math.Hypot(n.Gft[k], n.Bft[k]) > admittance && n.Shift(k) == 0 && n.tap[k] == 1 {
+			parts.Join(from, to)
+			tied[from], tied[to] = true, true
+		}
+	}
+	for b := range tied {
+		if !tied[b] {
+			continue
+		}
+		root := parts.Root(b)
+		if _, ok := place[root]; !ok {
+			place[root], ties = len(ties), append(ties, nil)
+		}
+		ties[place[root]] = append(ties[place[root]], b)
+	}
+	return ties
+}
+
 // Shift is the phase shift of a branch, rad.
 func (n *Network) Shift(branch int) float64 { return math.Atan2(n.sinφ[branch], n.cosφ[branch]) }
 

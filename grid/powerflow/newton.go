@@ -155,6 +155,20 @@ func (s *Solver) start(start Start) {
 	for _, r := range n.References {
 		s.va[r] = n.Va0[r]
 	}
+	if start == FromSolution || start == Warm && s.warm {
+		return
+	}
+	for _, tie := range s.ties {
+		lead := slices.MaxFunc(tie, func(a, b int) int { return cmp.Compare(s.kind[a], s.kind[b]) })
+		for _, b := range tie {
+			if s.kind[b] != network.Slack {
+				s.va[b] = s.va[lead]
+			}
+			if s.kind[b] == network.PQ {
+				s.vm[b] = s.vm[lead]
+			}
+		}
+	}
 }
 
 // Angles are those of a start without any, rad: the reference's, or with phase shifts those of a linear power flow of the
@@ -323,7 +337,7 @@ func (s *Solver) newton(opt Options, out *Solution) Status {
 		switch {
 		case out.Mismatch <= tol:
 			return Converged
-		case !(out.Mismatch < Hopeless):
+		case !(out.Mismatch < max(Hopeless, 0x1p50*s.rounding[out.MismatchBus])): // admittances times 1 pu
 			return Diverged
 		case out.Iterations == limit || opt.Context != nil && opt.Context.Err() != nil:
 			return IterationLimit

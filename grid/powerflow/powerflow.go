@@ -153,6 +153,7 @@ type Solver struct {
 	startAngles    []float64      // network.StartAngles
 	noAngles       bool           // whether the file has no angles: they are equal, but for references
 	shifted        bool           // whether a branch shifts the phase
+	ties           [][]int        // network.Ties
 	opened         []int          // branches that are out
 	outUnits       []int
 	rows           *rows     // of Outages
@@ -176,7 +177,7 @@ type pair struct {
 // New analyses a network's topology. The network is kept, not copied.
 func New(n *network.Network) (*Solver, error) {
 	buses := n.Buses()
-	s := &Solver{net: n, sides: sync.OnceValue(n.BridgeSides), startAngles: n.StartAngles(), terminal: n.Terminals(), gensAt: make([][]int32, buses), position: make([]int32, buses)}
+	s := &Solver{net: n, sides: sync.OnceValue(n.BridgeSides), startAngles: n.StartAngles(), ties: n.Ties(), terminal: n.Terminals(), gensAt: make([][]int32, buses), position: make([]int32, buses)}
 	for _, terminal := range []bool{false, true} {
 		for g, b := range n.GenBus {
 			if s.terminal[g] == terminal {

@@ -2,6 +2,7 @@ package results
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/gpc-engine/gpc/grid/network"
 	"github.com/gpc-engine/gpc/grid/secure"
@@ -25,11 +26,13 @@ func NewOutage(n *network.Network, o secure.Outage) Outage {
 	return Outage{Kind: "unit", Row: n.GenRow[o.Unit] + 1, From: bus, To: bus}
 }
 
-// Outages converts a list; the result is empty, not nil, for none.
+// Outages converts a list, each outage once; the result is empty, not nil, for none.
 func Outages(n *network.Network, list []secure.Outage) []Outage {
 	out := []Outage{}
 	for _, o := range list {
-		out = append(out, NewOutage(n, o))
+		if !o.Remote || !slices.Contains(list, secure.Outage{Branch: o.Branch, Unit: -1}) {
+			out = append(out, NewOutage(n, o))
+		}
 	}
 	return out
 }

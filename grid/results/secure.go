@@ -1,6 +1,10 @@
 package results
 
 import (
+	"cmp"
+	"slices"
+	"strings"
+
 	"github.com/gpc-engine/gpc/grid/network"
 	"github.com/gpc-engine/gpc/grid/secure"
 )
@@ -32,13 +36,19 @@ type SecureFlow struct {
 // Check is an outage that breaks a limit.
 type Check struct {
 	Outage
+	Consequence
+	Parts []Consequence `json:"parts,omitempty"` // of a branch that splits its island: what the part with its reference does, and the part that it cuts off; absent for others
+}
+
+// Consequence is what an outage does.
+type Consequence struct {
 	Converged  bool     `json:"converged"`  // whether there is a power flow
 	Reason     string   `json:"reason"`     // why not; ""
 	Severity   *float64 `json:"severity"`   // the largest of overloads as shares of the rating, and of voltages tenfold their pu; null without a power flow
 	Violations []Broken `json:"violations"` // the worst first
 }
 
-// Give is a limit that is not kept after an outage.
+// Relaxation is a limit that is not kept after an outage.
 type Relaxation struct {
 	After Outage `json:"after"`
 	Broken
@@ -69,7 +79,7 @@ func OptimalBuses(n *network.Network, pd, qd, vm, va, lambda []float64) []Optima
 // Secure converts a result of a solver with these options to the file's units; pr is the problem it solved.
 func Secure(n *network.Network, s *secure.Solver, opt secure.Options, pr secure.Problem, r *secure.Result) *SecureFlow {
 	out := &SecureFlow{Case: n.Name, Status: r.Status.String(), Reason: r.Reason, Rounds: r.Rounds, Iterations: r.Iterations, Emergency: opt.Emergency, Band: opt.Band,
-		LoadMW: n.MW(pr.Pd), Outages: len(s.Outages()), Before: checks(n, r.Before), After: checks(n, r.After), Remembered: Outages(n, r.Remembered), LeftOut: []Outage{}, Relaxations: []Relaxation{}, Bus: []OptimalBus{}, Dispatch: NoDispatch}
+		LoadMW: n.MW(pr.Pd), Outages: len(Outages(n, s.Outages())), Before: checks(n, r.Before), After: checks(n, r.After), Remembered: Outages(n, r.Remembered), LeftOut: []Outage{}, Relaxations: []Relaxation{}, Bus: []OptimalBus{}, Dispatch: NoDispatch}
 	for _, g := range r.Relaxations {
 		out.Relaxations = append(out.Relaxations, Relaxation{NewOutage(n, g.Outage), broken(n, g.Violation)})
 	}
@@ -86,22 +96,38 @@ func Secure(n *network.Network, s *secure.Solver, opt secure.Options, pr secure.
 	return out
 }
 
-// checks lists the outages that break a limit or have no power flow.
+// checks lists the outages that break a limit or have no power flow. One that splits an island has two checks, and one row.
 func checks(n *network.Network, list []*secure.Check) []Check {
 	out := []Check{}
-	for _, c := range list {
-		severity := c.Severity()
-		if severity == 0 {
+	for i, c := range list {
+		if c.Remote {
 			continue
 		}
-		r := Check{Outage: NewOutage(n, c.Outage), Converged: c.Solved, Reason: c.Reason, Violations: []Broken{}}
-		if c.Solved {
-			r.Severity = &severity
+		r := Check{Outage: NewOutage(n, c.Outage)}
+		if i+1 < len(list) && list[i+1].Remote {
+			cut, joint := list[i+1], *c
+			r.Parts = []Consequence{consequence(n, c), consequence(n, cut)}
+			if joint.Solved = c.Solved && cut.Solved; !cut.Solved {
+				joint.Reason = strings.TrimPrefix(c.Reason+"; in the part that is cut off: "+cut.Reason, "; ")
+			}
+			joint.Violations = slices.Concat(c.Violations, cut.Violations)
+			slices.SortStableFunc(joint.Violations, func(a, b secure.Violation) int { return cmp.Compare(b.Severity, a.Severity) })
+			c = &joint
 		}
-		for _, v := range c.Violations {
-			r.Violations = append(r.Violations, broken(n, v))
+		if r.Consequence = consequence(n, c); c.Severity() > 0 {
+			out = append(out, r)
 		}
-		out = append(out, r)
+	}
+	return out
+}
+
+func consequence(n *network.Network, c *secure.Check) Consequence {
+	out := Consequence{Converged: c.Solved, Reason: c.Reason, Violations: []Broken{}}
+	if severity := c.Severity(); c.Solved {
+		out.Severity = &severity
+	}
+	for _, v := range c.Violations {
+		out.Violations = append(out.Violations, broken(n, v))
 	}
 	return out
 }

@@ -444,4 +444,4 @@ _NO_FLOW = {"limit": "no flow", "bus": 0, "gen": 0, "branch": 0, "from": 0, "to"
 
 def _checked(answers: Sequence[Mapping[str, Any]], key: str) -> Records:
     """What outages break; of one without a power flow the limit is "no flow"."""
-    return _records((_after(k, c, v) for k, a in enumerate(answers) for c in a[key] for v in (c["violations"] or [_NO_FLOW])), _AFTER)
+    return _records((_after(k, c, v) for k, a in enumerate(answers) for c in a[key] for v in [*([] if c["converged"] else [_NO_FLOW]), *c["violations"]]), _AFTER)

@@ -148,7 +148,8 @@ def runopp(net: Any, **kwargs: Any) -> None:
     def solve(ppci: dict[str, Any], ppopt: dict[str, Any]) -> dict[str, Any]:
         clock = time.perf_counter()
         bus, gen, branch = ppci["bus"], ppci["gen"], ppci["branch"]
-        buses, gens, branches = np.empty((len(bus), 6)), np.empty((len(gen), 6)), np.empty((len(branch), 4))
+        apart = branch[:, idx_brch.F_BUS] != branch[:, idx_brch.T_BUS]
+        buses, gens, branches = np.empty((len(bus), 6)), np.empty((len(gen), 6)), np.empty((int(apart.sum()), 4))
         with _grid(ppci, limits=True, costs=True, dc=_dc_lines(net, ppci, limits=True)) as grid:
             answer.update(ask(
                 lib.gpc_grid_optimal, grid.handle,
@@ -157,11 +158,13 @@ def runopp(net: Any, **kwargs: Any) -> None:
             ))
             if answer["status"] == "infeasible":
                 least.extend(ask(lib.gpc_network_least, grid.handle, None, 0, None, 0, long=True)["limits"])
-                rows.append(np.flatnonzero(ppci["internal"]["branch_is"]))
+                rows.append(np.flatnonzero(ppci["internal"]["branch_is"])[apart])
         answer["solve_s"] = time.perf_counter() - clock
         ppci["success"], ppci["iterations"], ppci["et"] = answer["status"] == "optimal", answer["iterations"], answer["solve_s"]
         if ppci["success"]:
-            _write_optimum(ppci, buses, gens, branches)
+            multipliers = np.zeros((len(branch), 4))
+            multipliers[apart] = branches
+            _write_optimum(ppci, buses, gens, multipliers)
             ppci["f"] = answer["objective"]
         return ppci
 
@@ -400,8 +403,8 @@ def _names(index: Any) -> str:
 
 
 def _arrays(ppci: dict[str, Any], limits: bool, costs: bool) -> list[NDArray[Any]]:
-    """MATPOWER's four tables and the admittances of pandapower's arrays. Without limits generators have none, and
-    without costs buses have none and branches no ratings."""
+    """MATPOWER's four tables and the admittances of pandapower's arrays, without branches that begin where they end, which are
+    shunts. Without limits generators have none, and without costs buses have none and branches no ratings."""
     bus = np.zeros((len(ppci["bus"]), _BUS))
     bus[:] = ppci["bus"][:, :_BUS].real
     bus[:, 0] += 1
@@ -429,7 +432,11 @@ def _arrays(ppci: dict[str, Any], limits: bool, costs: bool) -> list[NDArray[Any
     parts = [part for y in (yff, yft, ytf, ytt) for part in (y.real, y.imag)]
     admittance = np.ascontiguousarray(np.column_stack(parts)) if len(branch) else np.zeros((0, 8))
     cost = np.ascontiguousarray(ppci["gencost"].real, dtype=float) if costs else np.zeros((0, 1))
-    return [bus, gen, branch, cost, admittance]
+    loop = branch[:, idx_brch.F_BUS] == branch[:, idx_brch.T_BUS]  # beside a closed switch, a shunt
+    shunt = (yff + yft + ytf + ytt)[loop] * float(ppci["baseMVA"])
+    for column, part in ((idx_bus.GS, shunt.real), (idx_bus.BS, shunt.imag)):
+        np.add.at(bus[:, column], branch[loop, idx_brch.F_BUS].astype(int) - 1, part)
+    return [bus, gen, branch[~loop], cost, admittance[~loop]]
 
 
 def _dc_lines(net: Any, ppci: dict[str, Any], limits: bool) -> NDArray[Any]:

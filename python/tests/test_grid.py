@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import gpc
-from gpc import grid, griddata
+from gpc import _outages, grid, griddata
 
 
 def balance(n, r, s, k):
@@ -363,6 +363,14 @@ def test_outages_of_an_optimum_and_of_other_loads():
     one, two = (grid.outages(grid.network("case39", threads=t), "all") for t in (1, 2))
     np.testing.assert_array_equal(one.outages, two.outages)
     np.testing.assert_array_equal(one.severity, two.severity)
+
+
+def test_what_an_outage_breaks_stands_beside_a_part_without_a_flow():
+    """A branch that splits its island may leave a power flow in one part alone."""
+    outage = {"outage": "branch", "row": 2, "from": 4, "to": 5}
+    broken = {"limit": "vmax", "bus": 4, "gen": 0, "branch": 0, "from": 0, "to": 0, "end": "", "value": 1.2, "bound": 1.1, "by": 0.1, "unit": "pu"}
+    rows = [{**outage, "converged": False, "violations": [broken]}, {**outage, "converged": True, "violations": [broken]}, {**outage, "converged": False, "violations": []}]
+    assert _outages._checked([{"before": rows}], "before")["limit"].tolist() == ["no flow", "vmax", "vmax", "no flow"]
 
 
 def test_a_secure_dispatch_is_that_of_the_command(command):

@@ -205,6 +205,14 @@ def with_switches(net):
     pp.create_switch(net, 0, 2, "l", closed=False)
 
 
+def with_shorted_line(net):
+    """A line beside a closed switch begins where it ends."""
+    bus = pp.create_bus(net, 110, min_vm_pu=0.9, max_vm_pu=1.1)
+    pp.create_switch(net, 1, bus, "b")
+    pp.create_line(net, 1, bus, 30, "149-AL1/24-ST1A 110.0", max_loading_percent=100)
+    pp.create_load(net, bus, p_mw=3, q_mvar=1)
+
+
 def with_flexible_sgen(bus):
     def add(net):
         pp.create_sgen(net, bus, p_mw=6, q_mvar=2, controllable=True, min_p_mw=0, max_p_mw=8, min_q_mvar=0, max_q_mvar=0)
@@ -226,7 +234,7 @@ def with_flexible_load(net):
 
 
 ELEMENTS = {
-    "trafo": with_trafo(), "iron losses": with_trafo(pfe_kw=500.0, i0_percent=5.0, shift_degree=0.0), "trafo3w": with_trafo3w, "switches": with_switches, "dcline": with_dcline,
+    "trafo": with_trafo(), "iron losses": with_trafo(pfe_kw=500.0, i0_percent=5.0, shift_degree=0.0), "trafo3w": with_trafo3w, "switches": with_switches, "shorted line": with_shorted_line, "dcline": with_dcline,
     "asymmetric_load": lambda net: pp.create_asymmetric_load(net, 1, 1, 2, 1, 0.1, 0.2, 0.3), "asymmetric_sgen": lambda net: pp.create_asymmetric_sgen(net, 1, 1, 2, 1, 0.1, 0.2, 0.3),
     "ward": lambda net: pp.create_ward(net, 1, 2, 0.5, 3, 0.2), "xward": lambda net: pp.create_xward(net, 1, 2, 0.5, 0.3, 0.2, 0.5, 5, 1.0),
     "shunt": lambda net: pp.create_shunt(net, 1, q_mvar=-8, p_mw=0.1, step=2), "storage": lambda net: pp.create_storage(net, 1, 3, 10, q_mvar=1),
@@ -247,11 +255,11 @@ def test_every_element_by_both_doors(name):
     gp.runpp(ours)
     assert_same(ours, theirs, 1e-6)
     assert_same_flow(theirs)
-    refused = {"dcline": "dcline 0", "asymmetric_load": "asymmetric_load 0", "asymmetric_sgen": "asymmetric_sgen 0", "no limits": "OPF parameters", "second grid": "other types of buses"}
+    refused = {"asymmetric_load": "asymmetric_load 0", "asymmetric_sgen": "asymmetric_sgen 0", "no limits": "OPF parameters", "second grid": "other types of buses"}
     if name in refused:
         with pytest.raises(gpc.InputError, match=refused[name]):
             grid.opf(net)
-        if name in ("dcline", "asymmetric_load", "asymmetric_sgen"):
+        if name in ("asymmetric_load", "asymmetric_sgen"):
             with pytest.raises(gpc.InputError, match=refused[name]):
                 gp.runopp(ours)
         return
