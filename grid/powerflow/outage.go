@@ -37,6 +37,8 @@ type Outages struct {
 	steps               [][]float64
 	lengths             []float64 // squared, of these steps
 	responses           *responses
+	batch               *batch              // nil until Ahead
+	begun               int                 // steps of a batch that Without continues
 	dead                []bool              // buses of islands without a reference
 	sides               [][]int             // of bridges, without the reference
 	supplied            map[string]*Outages // of other references
@@ -45,6 +47,8 @@ type Outages struct {
 // Outage is one power flow without branches or units.
 type Outage struct {
 	Solution *Solution // owned by Outages until the next call
+	// V are its voltages in rectangular form, by bus, owned likewise; nil without Solution's.
+	V [][2]float64
 	// Islanded lists the buses left without a reference. They are dead, and the solution is of the rest.
 	Islanded []int
 	// Compensated says that the base factors served.
@@ -91,7 +95,6 @@ func (s *Solver) NewOutages(input Input, opt Options, base *Solution) (*Outages,
 	o.hasBaseFactors = true
 	o.rows = s.newRows()
 	s.rows = o.rows
-	o.rows.start(s)
 	o.v = slices.Clone(o.rows.v)
 	o.p, o.q = slices.Clone(s.p), slices.Clone(s.q)
 	for i := range o.changes {
@@ -123,6 +126,9 @@ func (o *Outages) Bridge(branch int) bool { return o.sides[branch] != nil }
 
 // Branch is the power flow without a branch in service; out is written.
 func (o *Outages) Branch(branch int, out *Solution) (Outage, error) {
+	if o.batched(branchOutages, branch, out) {
+		return Outage{Solution: out, Compensated: true, V: o.rows.v}, nil
+	}
 	return o.Without([]int{branch}, nil, o.cutOff(branch), out)
 }
 
@@ -136,6 +142,9 @@ func (o *Outages) Unit(unit int, out *Solution) (Outage, error) {
 		out.Status = Singular
 		return Outage{Solution: out, Balance: true}, nil
 	}
+	if o.batched(unitOutages, unit, out) {
+		return Outage{Solution: out, Compensated: true, V: o.rows.v}, nil
+	}
 	return o.Without(nil, []int{unit}, nil, out)
 }
 
@@ -145,9 +154,11 @@ func (o *Outages) Without(branches, units []int, dark []int, out *Solution) (res
 	s := o.s
 	s.reset(out)
 	o.restoreBase()
-	copy(s.vm, o.base.Vm)
-	copy(s.va, o.base.Va)
-	copy(o.rows.v, o.v)
+	if out.Iterations, o.begun = o.begun, 0; out.Iterations == 0 {
+		copy(s.vm, o.base.Vm)
+		copy(s.va, o.base.Va)
+		copy(o.rows.v, o.v)
+	}
 	o.lengths = o.lengths[:0]
 	if o.responses.reset(); o.responses.number == nil && (o.opt.EnforceQ || len(units) > 0) {
 		o.responses = o.newResponses()
@@ -167,7 +178,11 @@ func (o *Outages) Without(branches, units []int, dark []int, out *Solution) (res
 		copy(out.Va, o.base.Va)
 		err = s.Solve(input, o.opt, out)
 	}
-	o.clearIsland(dark, out)
+	if o.clearIsland(dark, out); result.Compensated {
+		result.V = o.rows.v
+	} else {
+		result.V = Rectangular(out.Vm, out.Va)
+	}
 	for _, unit := range units {
 		out.Pg[unit], out.Qg[unit] = 0, 0
 	}
@@ -259,7 +274,7 @@ func (o *Outages) clearIsland(islanded []int, out *Solution) {
 	o.s.dead = nil
 	for _, b := range islanded {
 		o.dead[b] = false
-		out.Vm[b], out.Va[b] = 0, 0
+		out.Vm[b], out.Va[b], o.rows.v[b] = 0, 0, [2]float64{}
 		for _, g := range o.s.gensAt[b] {
 			out.Pg[g], out.Qg[g] = 0, 0
 		}
