@@ -204,19 +204,12 @@ func (o *Outages) loseUnit(lane, unit int, tolerance float64) bool {
 	if y.path = y.path[:0]; !y.released {
 		return true
 	}
-	m := r.number[bus]
-	r.use(s, m)
-	left, right := &r.left[m], &r.right[m]
-	y.path = append(y.path, left.positions...)
-	for i, k := range left.positions {
-		y.upper[k], y.lower[k] = half{0: left.values[2*i], columns: left.values[2*i+1]}, half{}
+	y.path = r.halves(s, r.number[bus], y.lower, y.upper, y.path)
+	product := 0.0
+	for _, k := range y.path {
+		product += y.upper[k][0]*y.lower[k][0] + y.upper[k][columns]*y.lower[k][columns]
 	}
-	for i, k := range right.positions {
-		y.lower[k][0], y.lower[k][columns] = right.values[2*i], right.values[2*i+1]
-	}
-	right.add(1, r.x)
-	y.correction = [columns][columns]float64{{1 / (1 + left.times(r.x))}}
-	right.clear(r.x)
+	y.correction = [columns][columns]float64{{1 / (1 + product)}}
 	return true
 }
 

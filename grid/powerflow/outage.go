@@ -240,11 +240,12 @@ func (o *Outages) Supplied(former, further []int) (*Outages, error) {
 		n.Kind[r], n.Va0[r], n.References = network.Slack, o.base.Va[r], append(n.References, r)
 	}
 	n.Slack = n.References[0]
-	s, err := o.s.Clone(), error(nil)
-	if s.net = &n; len(former) > 0 { // which are no unknowns
-		if s, err = New(&n); err != nil {
-			return nil, err
-		}
+	s, err := o.s, error(nil)
+	if len(former) == 0 {
+		s = s.Clone()
+		s.net = &n
+	} else if s, err = New(&n); err != nil { // former references are unknowns
+		return nil, err
 	}
 	input := o.input
 	input.Pg = o.base.Pg
