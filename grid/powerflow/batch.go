@@ -41,6 +41,7 @@ const (
 type laneOutage struct {
 	change
 	correction      [columns][columns]float64 // (I + C·Z)⁻¹C of Outages.solve
+	dark            []int                     // buses that the branch cuts off
 	bus             int                       // of a unit
 	power, reactive float64                   // what the bus's injections lack
 	released        bool                      // the bus becomes PQ
@@ -70,7 +71,7 @@ func (o *Outages) Ahead(branches, units []int) {
 		}
 		o.batch = b
 	}
-	o.batch.queues = [2][]int{slices.DeleteFunc(slices.Clone(branches), o.Bridge), slices.DeleteFunc(slices.Clone(units), func(unit int) bool {
+	o.batch.queues = [2][]int{slices.Clone(branches), slices.DeleteFunc(slices.Clone(units), func(unit int) bool {
 		return s.position[s.net.GenBus[unit]] < 0
 	})}
 }
@@ -101,6 +102,12 @@ func (o *Outages) solveBatch(kind int) {
 			}
 		}
 		backwardLanesAVX2(lu.start, lu.row, lu.data[4*lu.upper(0):], lu.inverse, b.x)
+		for lane := range b.elements { // as freezeIsland
+			for _, bus := range b.outages[lane].dark {
+				x := &b.x[s.position[bus]]
+				x[0][lane], x[1][lane] = 0, 0
+			}
+		}
 		b.broyden()
 		largest := b.move(s)
 		injectLanesAVX2(o.rows.first, o.rows.entry, b.v, b.voltages, s.gd, s.bd, b.injections)
@@ -143,7 +150,7 @@ func (o *Outages) switches(lane int) bool {
 		bus := s.unknown[k]
 		q, v := b.injections[bus][1][lane]-s.qs[bus], b.voltages[bus][1][lane]
 		switch {
-		case b.kind == unitOutages && int(bus) == y.bus:
+		case b.kind == unitOutages && int(bus) == y.bus, slices.Contains(y.dark, int(bus)):
 		case s.kind[bus] == network.PV && (q > s.qhi[bus]+margin || q < s.qlo[bus]-margin),
 			s.kind[bus] != network.PV && s.atLimit[bus] != 0 && float64(s.atLimit[bus])*(v-s.vset[bus]) > voltageSlack*margin:
 			return true
@@ -157,7 +164,10 @@ func (o *Outages) loseBranch(lane, branch int) bool {
 	b, c, y := o.batch, &o.changes[0], &o.batch.outages[lane]
 	o.count = 0
 	o.responses.reset()
-	if !o.change(branch, c) {
+	y.dark = o.cutOff(branch)
+	o.markIsland(y.dark)
+	changes := o.change(branch, c)
+	if o.unmarkIsland(y.dark); !changes {
 		return false
 	}
 	o.count = 1
@@ -190,7 +200,7 @@ func (o *Outages) loseUnit(lane, unit int, tolerance float64) bool {
 	bus, r := s.net.GenBus[unit], o.responses
 	_, compatible, restore := o.takeOut([]int{unit})
 	restore()
-	y.bus, y.power, y.reactive, y.released = bus, s.ps[bus]-o.ps[bus], s.qs[bus]-o.qs[bus], s.kind[bus] != o.kinds[bus]
+	y.dark, y.bus, y.power, y.reactive, y.released = nil, bus, s.ps[bus]-o.ps[bus], s.qs[bus]-o.qs[bus], s.kind[bus] != o.kinds[bus]
 	d := [2]float64{s.ps[bus] - o.p[bus], s.qs[bus] - o.q[bus]}
 	if s.kind[bus] != network.PQ {
 		d[1] = 0
@@ -302,6 +312,9 @@ func (b *batch) disconnect(s *Solver, lane int) {
 	from[1][lane] -= y.Gft[branch]*d - v2*y.Bff[branch] - y.Bft[branch]*c
 	to[0][lane] -= w2*y.Gtt[branch] + y.Gtf[branch]*c - y.Btf[branch]*d
 	to[1][lane] += y.Gtf[branch]*d + w2*y.Btt[branch] + y.Btf[branch]*c
+	for _, bus := range b.outages[lane].dark { // has no mismatch
+		b.injections[bus][0][lane], b.injections[bus][1][lane] = s.ps[bus], s.qs[bus]
+	}
 }
 
 // batched writes the outage of an element from the batch, where it is solved there and no bus switches.
@@ -339,7 +352,9 @@ func (o *Outages) batched(kind, element int, out *Solution) bool {
 		return false
 	}
 	out.Iterations, out.Mismatch = y.iterations, y.mismatch
-	if o.finish(out); kind == unitOutages {
+	o.finish(out)
+	o.clearIsland(y.dark, out)
+	if kind == unitOutages {
 		out.Pg[element], out.Qg[element] = 0, 0
 	}
 	return true

@@ -126,10 +126,11 @@ func (o *Outages) Bridge(branch int) bool { return o.sides[branch] != nil }
 
 // Branch is the power flow without a branch in service; out is written.
 func (o *Outages) Branch(branch int, out *Solution) (Outage, error) {
+	dark := o.cutOff(branch)
 	if o.batched(branchOutages, branch, out) {
-		return Outage{Solution: out, Compensated: true, V: o.rows.v}, nil
+		return Outage{Solution: out, Islanded: dark, Compensated: true, V: o.rows.v}, nil
 	}
-	return o.Without([]int{branch}, nil, o.cutOff(branch), out)
+	return o.Without([]int{branch}, nil, dark, out)
 }
 
 // Unit is the power flow without a unit. The reference takes up its power, and a bus without another unit becomes
@@ -270,11 +271,18 @@ func (o *Outages) markIsland(islanded []int) {
 	}
 }
 
-// clearIsland clears these marks and the island's part of the solution.
-func (o *Outages) clearIsland(islanded []int, out *Solution) {
+// unmarkIsland clears these marks.
+func (o *Outages) unmarkIsland(islanded []int) {
 	o.s.dead = nil
 	for _, b := range islanded {
 		o.dead[b] = false
+	}
+}
+
+// clearIsland clears them and the island's part of the solution.
+func (o *Outages) clearIsland(islanded []int, out *Solution) {
+	o.unmarkIsland(islanded)
+	for _, b := range islanded {
 		out.Vm[b], out.Va[b], o.rows.v[b] = 0, 0, [2]float64{}
 		for _, g := range o.s.gensAt[b] {
 			out.Pg[g], out.Qg[g] = 0, 0
