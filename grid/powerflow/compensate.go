@@ -56,7 +56,7 @@ func (o *Outages) compensate(branches []int, out *Solution) bool {
 	if !o.responses.follow(o) {
 		return false
 	}
-	if o.count == 1 && len(branches) == 1 && len(s.outUnits) == 0 {
+	if o.count == 1 && len(branches) == 1 && len(s.outUnits) == 0 && out.Iterations == 0 {
 		out.Mismatch = o.firstMismatch(&o.changes[0])
 		return o.iterate(false, out)
 	}
@@ -68,18 +68,10 @@ func (o *Outages) compensate(branches []int, out *Solution) bool {
 // iterate takes steps until a power flow within enforced limits is found, which it reports. evaluated says that the mismatch
 // is of the whole network.
 func (o *Outages) iterate(evaluated bool, out *Solution) bool {
-	s, tolerance := o.s, cmp.Or(o.opt.Tolerance, DefaultTolerance)
-	small := tolerance
-	if o.opt.EnforceQ { // buses may switch
-		small = max(small, reactiveSlack/10)
-	}
+	s, tolerance, small := o.s, cmp.Or(o.opt.Tolerance, DefaultTolerance), o.small()
 	steps, slow := 0, 0 // since the last switch
 	for ; ; evaluated = true {
-		if solved := out.Mismatch <= small; evaluated && (solved || o.opt.EnforceQ && out.Mismatch <= earlySwitch) {
-			margin := reactiveSlack
-			if !solved {
-				margin = max(margin, earlyMargin*out.Mismatch)
-			}
+		if margin := o.margin(out.Mismatch); evaluated && margin > 0 {
 			switched := o.opt.EnforceQ && s.enforce(out, margin)
 			if !switched && out.Mismatch <= tolerance {
 				out.Status = Converged
@@ -109,6 +101,26 @@ func (o *Outages) iterate(evaluated bool, out *Solution) bool {
 			return false
 		}
 	}
+}
+
+// small is the mismatch from which on the exact limits decide what switches.
+func (o *Outages) small() float64 {
+	small := cmp.Or(o.opt.Tolerance, DefaultTolerance)
+	if o.opt.EnforceQ {
+		small = max(small, reactiveSlack/10)
+	}
+	return small
+}
+
+// margin is what buses switch beyond at a mismatch; 0 while none does.
+func (o *Outages) margin(mismatch float64) float64 {
+	switch {
+	case mismatch <= o.small():
+		return reactiveSlack
+	case o.opt.EnforceQ && mismatch <= earlySwitch:
+		return max(reactiveSlack, earlyMargin*mismatch)
+	}
+	return 0
 }
 
 // freezeIsland keeps the voltages of an island: with the rows of its live neighbour corrected the rest does not
@@ -248,10 +260,10 @@ func (o *Outages) invert() {
 	o.inverse = [maxRows][maxRows]float64{}
 	for i := range o.count {
 		c := &o.changes[i]
+		c.path = o.s.lu.path(c.path[:0], []int32{int32(c.row[0] / 2), int32(c.row[c.n-1] / 2)})
 		for _, k := range c.path {
 			c.lower[k], c.upper[k] = half{}, half{}
 		}
-		c.path = o.s.lu.path(c.path[:0], []int32{int32(c.row[0] / 2), int32(c.row[c.n-1] / 2)})
 		for j := range c.n {
 			index := columns*(c.row[j]%2) + j
 			c.lower[c.row[j]/2][index], c.upper[c.row[j]/2][index] = 1, 1

@@ -39,3 +39,21 @@ func lengthsAVX2(x []float64, largest, squares *[4]float64)
 
 //go:noescape
 func addDotAVX2(x []float64, factor float64, a []float64, sums *[4]float64)
+
+//go:noescape
+func forwardLanesAVX2(start, row []int32, lower []float64, x []quad)
+
+//go:noescape
+func backwardLanesAVX2(start, row []int32, upper, inverse []float64, x []quad)
+
+//go:noescape
+func injectLanesAVX2(first []int32, entries []admittance, v, voltages []quad, gd, bd []float64, injections []quad)
+
+//go:noescape
+func mismatchLanesAVX2(position []int32, kind []network.Kind, ps, qs []float64, injections, x []quad, size float64, worst, total *[lanes]float64)
+
+//go:noescape
+func moveLanesAVX2(position []int32, x []quad, factor *[lanes]float64, voltages, v []quad, terms *[14][lanes]float64, largest *quad, squares *[lanes]float64)
+
+//go:noescape
+func addDotLanesAVX2(x []quad, factor *[lanes]float64, a []quad, sums *[lanes]float64)

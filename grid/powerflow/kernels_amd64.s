@@ -469,3 +469,368 @@ eliminateBlock:
 eliminateEnd:
 	VZEROUPPER
 	RET
+
+// BROADCAST broadcasts the four numbers of a block.
+#define BROADCAST(block) \
+	VBROADCASTSD (block), Y4   \
+	VBROADCASTSD 8(block), Y5  \
+	VBROADCASTSD 16(block), Y6 \
+	VBROADCASTSD 24(block), Y7
+
+// func forwardLanesAVX2(start, row []int32, lower []float64, x []quad)
+TEXT ·forwardLanesAVX2(SB), NOSPLIT, $0-96
+	MOVQ start_base+0(FP), SI
+	MOVQ start_len+8(FP), CX
+	MOVQ row_base+24(FP), DI
+	MOVQ lower_base+48(FP), R8
+	MOVQ x_base+72(FP), R10
+	DECQ CX
+	XORQ AX, AX
+
+forwardLanes:
+	CMPQ    AX, CX
+	JGE     forwardLanesEnd
+	MOVQ    AX, BX
+	SHLQ    $6, BX
+	VMOVUPD (R10)(BX*1), Y0
+	VMOVUPD 32(R10)(BX*1), Y1
+	VORPD   Y1, Y0, Y2
+	VPTEST  Y2, Y2
+	JEQ     forwardLanesNext
+	MOVLQSX (SI)(AX*4), R11
+	MOVLQSX 4(SI)(AX*4), R12
+	MOVQ    R11, R13
+	SHLQ    $5, R13
+	ADDQ    R8, R13
+
+forwardLanesBlock:
+	CMPQ         R11, R12
+	JGE          forwardLanesNext
+	MOVLQSX      (DI)(R11*4), BX
+	SHLQ         $6, BX
+	BROADCAST(R13)
+	VMOVUPD      (R10)(BX*1), Y2
+	VMOVUPD      32(R10)(BX*1), Y3
+	VFNMADD231PD Y0, Y4, Y2
+	VFNMADD231PD Y0, Y6, Y3
+	VFNMADD231PD Y1, Y5, Y2
+	VFNMADD231PD Y1, Y7, Y3
+	VMOVUPD      Y2, (R10)(BX*1)
+	VMOVUPD      Y3, 32(R10)(BX*1)
+	ADDQ         $32, R13
+	INCQ         R11
+	JMP          forwardLanesBlock
+
+forwardLanesNext:
+	INCQ AX
+	JMP  forwardLanes
+
+forwardLanesEnd:
+	VZEROUPPER
+	RET
+
+// func backwardLanesAVX2(start, row []int32, upper, inverse []float64, x []quad)
+TEXT ·backwardLanesAVX2(SB), NOSPLIT, $0-120
+	MOVQ start_base+0(FP), SI
+	MOVQ start_len+8(FP), CX
+	MOVQ row_base+24(FP), DI
+	MOVQ upper_base+48(FP), R8
+	MOVQ inverse_base+72(FP), R9
+	MOVQ x_base+96(FP), R10
+	DECQ CX
+
+backwardLanes:
+	DECQ    CX
+	JLT     backwardLanesEnd
+	MOVLQSX (SI)(CX*4), R11
+	MOVLQSX 4(SI)(CX*4), R12
+	MOVQ    R11, R13
+	SHLQ    $5, R13
+	ADDQ    R8, R13
+	MOVQ    CX, AX
+	SHLQ    $6, AX
+	VMOVUPD (R10)(AX*1), Y2
+	VMOVUPD 32(R10)(AX*1), Y3
+	VXORPD  Y8, Y8, Y8
+	VXORPD  Y9, Y9, Y9
+
+backwardLanesBlock:
+	CMPQ         R11, R12
+	JGE          backwardLanesPivot
+	MOVLQSX      (DI)(R11*4), BX
+	SHLQ         $6, BX
+	BROADCAST(R13)
+	VMOVUPD      (R10)(BX*1), Y0
+	VMOVUPD      32(R10)(BX*1), Y1
+	VFNMADD231PD Y0, Y4, Y2
+	VFNMADD231PD Y0, Y6, Y3
+	VFNMADD231PD Y1, Y5, Y8
+	VFNMADD231PD Y1, Y7, Y9
+	ADDQ         $32, R13
+	INCQ         R11
+	JMP          backwardLanesBlock
+
+backwardLanesPivot:
+	VADDPD      Y8, Y2, Y2
+	VADDPD      Y9, Y3, Y3
+	MOVQ        CX, BX
+	SHLQ        $5, BX
+	ADDQ        R9, BX
+	BROADCAST(BX)
+	VMULPD      Y2, Y4, Y4
+	VMULPD      Y2, Y6, Y6
+	VFMADD231PD Y3, Y5, Y4
+	VFMADD231PD Y3, Y7, Y6
+	VMOVUPD     Y4, (R10)(AX*1)
+	VMOVUPD     Y6, 32(R10)(AX*1)
+	JMP         backwardLanes
+
+backwardLanesEnd:
+	VZEROUPPER
+	RET
+
+// func injectLanesAVX2(first []int32, entries []admittance, v, voltages []quad, gd, bd []float64, injections []quad)
+TEXT ·injectLanesAVX2(SB), NOSPLIT, $0-168
+	MOVQ first_base+0(FP), SI
+	MOVQ entries_base+24(FP), DI
+	MOVQ v_base+48(FP), R8
+	MOVQ voltages_base+72(FP), R9
+	MOVQ gd_base+96(FP), R10
+	MOVQ bd_base+120(FP), R11
+	MOVQ injections_base+144(FP), R12
+	MOVQ injections_len+152(FP), CX
+	XORQ AX, AX
+
+injectLanes:
+	CMPQ    AX, CX
+	JGE     injectLanesEnd
+	MOVLQSX 4(SI)(AX*4), DX
+	MOVLQSX (SI)(AX*4), BX
+	SUBQ    BX, DX
+	VXORPD  Y0, Y0, Y0
+	VXORPD  Y1, Y1, Y1
+	VXORPD  Y2, Y2, Y2
+	VXORPD  Y3, Y3, Y3
+
+injectLanesEntry:
+	DECQ         DX
+	JLT          injectLanesBus
+	MOVLQSX      (DI), BX
+	SHLQ         $6, BX
+	VMOVUPD      (R8)(BX*1), Y4
+	VMOVUPD      32(R8)(BX*1), Y5
+	VBROADCASTSD 8(DI), Y6
+	VBROADCASTSD 16(DI), Y7
+	VFMADD231PD  Y4, Y6, Y0
+	VFMADD231PD  Y5, Y6, Y1
+	VFMADD231PD  Y5, Y7, Y2
+	VFMADD231PD  Y4, Y7, Y3
+	ADDQ         $24, DI
+	JMP          injectLanesEntry
+
+injectLanesBus:
+	VSUBPD       Y2, Y0, Y0
+	VADDPD       Y3, Y1, Y1
+	MOVQ         AX, BX
+	SHLQ         $6, BX
+	VMOVUPD      (R8)(BX*1), Y4
+	VMOVUPD      32(R8)(BX*1), Y5
+	VMOVUPD      32(R9)(BX*1), Y6
+	VMULPD       Y6, Y6, Y6
+	VBROADCASTSD (R10)(AX*8), Y7
+	VBROADCASTSD (R11)(AX*8), Y8
+	VMULPD       Y6, Y7, Y7
+	VMULPD       Y6, Y8, Y8
+	VFMADD231PD  Y0, Y4, Y7
+	VFMADD231PD  Y1, Y5, Y7
+	VMULPD       Y0, Y5, Y9
+	VFNMADD231PD Y1, Y4, Y9
+	VSUBPD       Y8, Y9, Y9
+	VMOVUPD      Y7, (R12)(BX*1)
+	VMOVUPD      Y9, 32(R12)(BX*1)
+	INCQ         AX
+	JMP          injectLanes
+
+injectLanesEnd:
+	VZEROUPPER
+	RET
+
+// func mismatchLanesAVX2(position []int32, kind []network.Kind, ps, qs []float64, injections, x []quad, size float64, worst, total *[lanes]float64)
+TEXT ·mismatchLanesAVX2(SB), NOSPLIT, $0-168
+	MOVQ         position_base+0(FP), SI
+	MOVQ         position_len+8(FP), CX
+	MOVQ         kind_base+24(FP), DI
+	MOVQ         ps_base+48(FP), R8
+	MOVQ         qs_base+72(FP), R9
+	MOVQ         injections_base+96(FP), R10
+	MOVQ         x_base+120(FP), R12
+	VBROADCASTSD size+144(FP), Y11
+	VPCMPEQQ     Y9, Y9, Y9
+	VPSRLQ       $1, Y9, Y10
+	VXORPD       Y12, Y12, Y12
+	VXORPD       Y13, Y13, Y13
+	XORQ         AX, AX
+
+mismatchLanes:
+	CMPQ         AX, CX
+	JGE          mismatchLanesEnd
+	MOVLQSX      (SI)(AX*4), BX
+	TESTQ        BX, BX
+	JLT          mismatchLanesNext
+	MOVQ         AX, DX
+	SHLQ         $6, DX
+	VBROADCASTSD (R8)(AX*8), Y0
+	VBROADCASTSD (R9)(AX*8), Y1
+	VSUBPD       (R10)(DX*1), Y0, Y0
+	VSUBPD       32(R10)(DX*1), Y1, Y1
+	MOVBLZX      (DI)(AX*1), DX
+	NEGQ         DX
+	SBBQ         DX, DX
+	NOTQ         DX
+	VMOVQ        DX, X2
+	VPBROADCASTQ X2, Y2
+	VANDPD       Y2, Y1, Y1
+	VANDPD       Y10, Y0, Y3
+	VANDPD       Y10, Y1, Y4
+	VCMPPD       $6, Y11, Y3, Y5
+	VCMPPD       $6, Y11, Y4, Y6
+	VORPD        Y6, Y5, Y5
+	VANDPD       Y5, Y0, Y0
+	VANDPD       Y5, Y1, Y1
+	VANDPD       Y5, Y3, Y3
+	VANDPD       Y5, Y4, Y4
+	SHLQ         $6, BX
+	VMOVUPD      Y0, (R12)(BX*1)
+	VMOVUPD      Y1, 32(R12)(BX*1)
+	VMAXPD       Y12, Y3, Y12
+	VMAXPD       Y12, Y4, Y12
+	VADDPD       Y4, Y3, Y3
+	VADDPD       Y3, Y13, Y13
+
+mismatchLanesNext:
+	INCQ AX
+	JMP  mismatchLanes
+
+mismatchLanesEnd:
+	MOVQ    worst+152(FP), R8
+	MOVQ    total+160(FP), R9
+	VMOVUPD Y12, (R8)
+	VMOVUPD Y13, (R9)
+	VZEROUPPER
+	RET
+
+// func moveLanesAVX2(position []int32, x []quad, factor *[lanes]float64, voltages, v []quad, terms *[14][lanes]float64, largest *quad, squares *[lanes]float64)
+TEXT ·moveLanesAVX2(SB), NOSPLIT, $0-128
+	MOVQ     position_base+0(FP), SI
+	MOVQ     position_len+8(FP), CX
+	MOVQ     x_base+24(FP), R10
+	MOVQ     factor+48(FP), BX
+	MOVQ     voltages_base+56(FP), R11
+	MOVQ     v_base+80(FP), R13
+	MOVQ     terms+104(FP), DI
+	VMOVUPD  (BX), Y12
+	VPCMPEQQ Y11, Y11, Y11
+	VPSRLQ   $1, Y11, Y11
+	VXORPD   Y10, Y10, Y10
+	VXORPD   Y13, Y13, Y13
+	VXORPD   Y14, Y14, Y14
+	VXORPD   Y15, Y15, Y15
+	XORQ     AX, AX
+
+moveLanes:
+	CMPQ         AX, CX
+	JGE          moveLanesEnd
+	MOVLQSX      (SI)(AX*4), BX
+	TESTQ        BX, BX
+	JLT          moveLanesNext
+	SHLQ         $6, BX
+	MOVQ         AX, DX
+	SHLQ         $6, DX
+	VMULPD       (R10)(BX*1), Y12, Y0
+	VMULPD       32(R10)(BX*1), Y12, Y1
+	VMOVUPD      Y0, (R10)(BX*1)
+	VMOVUPD      Y1, 32(R10)(BX*1)
+	VFMADD231PD  Y0, Y0, Y10
+	VFMADD231PD  Y1, Y1, Y15
+	VANDPD       Y11, Y0, Y2
+	VANDPD       Y11, Y1, Y3
+	VMAXPD       Y13, Y2, Y13
+	VMAXPD       Y14, Y3, Y14
+	VADDPD       (R11)(DX*1), Y0, Y2
+	VMOVUPD      32(R11)(DX*1), Y3
+	VFMADD231PD  Y1, Y3, Y3
+	VMOVUPD      Y2, (R11)(DX*1)
+	VMOVUPD      Y3, 32(R11)(DX*1)
+	VADDPD       192(DI), Y1, Y1
+	VMULPD       Y0, Y0, Y4
+	VMOVUPD      (DI), Y5
+	VMOVUPD      224(DI), Y6
+	VFMADD213PD  32(DI), Y4, Y5
+	VFMADD213PD  256(DI), Y4, Y6
+	VFMADD213PD  64(DI), Y4, Y5
+	VFMADD213PD  288(DI), Y4, Y6
+	VFMADD213PD  96(DI), Y4, Y5
+	VFMADD213PD  320(DI), Y4, Y6
+	VFMADD213PD  128(DI), Y4, Y5
+	VFMADD213PD  352(DI), Y4, Y6
+	VFMADD213PD  160(DI), Y4, Y5
+	VFMADD213PD  384(DI), Y4, Y6
+	VFMADD213PD  192(DI), Y4, Y5
+	VFMADD213PD  416(DI), Y4, Y6
+	VMULPD       Y0, Y5, Y5
+	VMULPD       (R13)(DX*1), Y1, Y7
+	VMULPD       32(R13)(DX*1), Y1, Y8
+	VMULPD       Y6, Y7, Y9
+	VMULPD       Y6, Y8, Y6
+	VFNMADD231PD Y5, Y8, Y9
+	VFMADD231PD  Y5, Y7, Y6
+	VMOVUPD      Y9, (R13)(DX*1)
+	VMOVUPD      Y6, 32(R13)(DX*1)
+
+moveLanesNext:
+	INCQ AX
+	JMP  moveLanes
+
+moveLanesEnd:
+	VADDPD  Y15, Y10, Y10
+	MOVQ    largest+112(FP), R8
+	MOVQ    squares+120(FP), R9
+	VMOVUPD Y13, (R8)
+	VMOVUPD Y14, 32(R8)
+	VMOVUPD Y10, (R9)
+	VZEROUPPER
+	RET
+
+// func addDotLanesAVX2(x []quad, factor *[lanes]float64, a []quad, sums *[lanes]float64)
+TEXT ·addDotLanesAVX2(SB), NOSPLIT, $0-64
+	MOVQ    x_base+0(FP), SI
+	MOVQ    x_len+8(FP), CX
+	MOVQ    factor+24(FP), R9
+	MOVQ    a_base+32(FP), DI
+	MOVQ    sums+56(FP), R8
+	VMOVUPD (R9), Y4
+	VXORPD  Y2, Y2, Y2
+	VXORPD  Y3, Y3, Y3
+
+addDotLanes:
+	DECQ        CX
+	JLT         addDotLanesEnd
+	VMOVUPD     (DI), Y0
+	VMOVUPD     32(DI), Y1
+	VMOVUPD     (SI), Y5
+	VMOVUPD     32(SI), Y6
+	VFMADD231PD Y0, Y4, Y5
+	VFMADD231PD Y1, Y4, Y6
+	VMOVUPD     Y5, (SI)
+	VMOVUPD     Y6, 32(SI)
+	VFMADD231PD Y0, Y5, Y2
+	VFMADD231PD Y1, Y6, Y3
+	ADDQ        $64, SI
+	ADDQ        $64, DI
+	JMP         addDotLanes
+
+addDotLanesEnd:
+	VADDPD  Y3, Y2, Y2
+	VMOVUPD Y2, (R8)
+	VZEROUPPER
+	RET

@@ -17,3 +17,12 @@ func addDotAVX2(_ []float64, _ float64, _ []float64, _ *[4]float64)             
 func mismatchAVX2(_ []int32, _ []network.Kind, _, _, _, _, _ []float64, _ float64) (worst, sum float64) {
 	return 0, 0
 }
+
+func forwardLanesAVX2(_, _ []int32, _ []float64, _ []quad)                             {}
+func backwardLanesAVX2(_, _ []int32, _, _ []float64, _ []quad)                         {}
+func injectLanesAVX2(_ []int32, _ []admittance, _, _ []quad, _, _ []float64, _ []quad) {}
+func addDotLanesAVX2(_ []quad, _ *[lanes]float64, _ []quad, _ *[lanes]float64)         {}
+func mismatchLanesAVX2(_ []int32, _ []network.Kind, _, _ []float64, _, _ []quad, _ float64, _, _ *[lanes]float64) {
+}
+func moveLanesAVX2(_ []int32, _ []quad, _ *[lanes]float64, _, _ []quad, _ *[14][lanes]float64, _ *quad, _ *[lanes]float64) {
+}

@@ -37,6 +37,8 @@ type Outages struct {
 	steps               [][]float64
 	lengths             []float64 // squared, of these steps
 	responses           *responses
+	batch               *batch              // nil until Ahead
+	begun               int                 // steps of a batch that Without continues
 	dead                []bool              // buses of islands without a reference
 	sides               [][]int             // of bridges, without the reference
 	supplied            map[string]*Outages // of other references
@@ -45,6 +47,8 @@ type Outages struct {
 // Outage is one power flow without branches or units.
 type Outage struct {
 	Solution *Solution // owned by Outages until the next call
+	// V are its voltages in rectangular form, by bus, owned likewise; nil without Solution's.
+	V [][2]float64
 	// Islanded lists the buses left without a reference. They are dead, and the solution is of the rest.
 	Islanded []int
 	// Compensated says that the base factors served.
@@ -91,7 +95,6 @@ func (s *Solver) NewOutages(input Input, opt Options, base *Solution) (*Outages,
 	o.hasBaseFactors = true
 	o.rows = s.newRows()
 	s.rows = o.rows
-	o.rows.start(s)
 	o.v = slices.Clone(o.rows.v)
 	o.p, o.q = slices.Clone(s.p), slices.Clone(s.q)
 	for i := range o.changes {
@@ -123,7 +126,11 @@ func (o *Outages) Bridge(branch int) bool { return o.sides[branch] != nil }
 
 // Branch is the power flow without a branch in service; out is written.
 func (o *Outages) Branch(branch int, out *Solution) (Outage, error) {
-	return o.Without([]int{branch}, nil, o.cutOff(branch), out)
+	dark := o.cutOff(branch)
+	if o.batched(branchOutages, branch, out) {
+		return Outage{Solution: out, Islanded: dark, Compensated: true, V: o.rows.v}, nil
+	}
+	return o.Without([]int{branch}, nil, dark, out)
 }
 
 // Unit is the power flow without a unit. The reference takes up its power, and a bus without another unit becomes
@@ -136,6 +143,9 @@ func (o *Outages) Unit(unit int, out *Solution) (Outage, error) {
 		out.Status = Singular
 		return Outage{Solution: out, Balance: true}, nil
 	}
+	if o.batched(unitOutages, unit, out) {
+		return Outage{Solution: out, Compensated: true, V: o.rows.v}, nil
+	}
 	return o.Without(nil, []int{unit}, nil, out)
 }
 
@@ -145,9 +155,11 @@ func (o *Outages) Without(branches, units []int, dark []int, out *Solution) (res
 	s := o.s
 	s.reset(out)
 	o.restoreBase()
-	copy(s.vm, o.base.Vm)
-	copy(s.va, o.base.Va)
-	copy(o.rows.v, o.v)
+	if out.Iterations, o.begun = o.begun, 0; out.Iterations == 0 {
+		copy(s.vm, o.base.Vm)
+		copy(s.va, o.base.Va)
+		copy(o.rows.v, o.v)
+	}
 	o.lengths = o.lengths[:0]
 	if o.responses.reset(); o.responses.number == nil && (o.opt.EnforceQ || len(units) > 0) {
 		o.responses = o.newResponses()
@@ -167,7 +179,11 @@ func (o *Outages) Without(branches, units []int, dark []int, out *Solution) (res
 		copy(out.Va, o.base.Va)
 		err = s.Solve(input, o.opt, out)
 	}
-	o.clearIsland(dark, out)
+	if o.clearIsland(dark, out); result.Compensated {
+		result.V = o.rows.v
+	} else {
+		result.V = Rectangular(out.Vm, out.Va)
+	}
 	for _, unit := range units {
 		out.Pg[unit], out.Qg[unit] = 0, 0
 	}
@@ -225,11 +241,12 @@ func (o *Outages) Supplied(former, further []int) (*Outages, error) {
 		n.Kind[r], n.Va0[r], n.References = network.Slack, o.base.Va[r], append(n.References, r)
 	}
 	n.Slack = n.References[0]
-	s, err := o.s.Clone(), error(nil)
-	if s.net = &n; len(former) > 0 { // which are no unknowns
-		if s, err = New(&n); err != nil {
-			return nil, err
-		}
+	s, err := o.s, error(nil)
+	if len(former) == 0 {
+		s = s.Clone()
+		s.net = &n
+	} else if s, err = New(&n); err != nil { // former references are unknowns
+		return nil, err
 	}
 	input := o.input
 	input.Pg = o.base.Pg
@@ -254,12 +271,19 @@ func (o *Outages) markIsland(islanded []int) {
 	}
 }
 
-// clearIsland clears these marks and the island's part of the solution.
-func (o *Outages) clearIsland(islanded []int, out *Solution) {
+// unmarkIsland clears these marks.
+func (o *Outages) unmarkIsland(islanded []int) {
 	o.s.dead = nil
 	for _, b := range islanded {
 		o.dead[b] = false
-		out.Vm[b], out.Va[b] = 0, 0
+	}
+}
+
+// clearIsland clears them and the island's part of the solution.
+func (o *Outages) clearIsland(islanded []int, out *Solution) {
+	o.unmarkIsland(islanded)
+	for _, b := range islanded {
+		out.Vm[b], out.Va[b], o.rows.v[b] = 0, 0, [2]float64{}
 		for _, g := range o.s.gensAt[b] {
 			out.Pg[g], out.Qg[g] = 0, 0
 		}

@@ -163,6 +163,71 @@ func TestOutagesEqualWholePowerFlows(t *testing.T) {
 	}
 }
 
+// Outages side by side are those that are solved one by one, in as many steps, also where buses are at reactive limits; most need
+// nothing else.
+func TestOutagesSideBySide(t *testing.T) {
+	for _, name := range []string{"case9", "case14", "case30", "case39", "case118", "pglib_opf_case118_ieee"} {
+		for _, enforce := range []bool{false, true} {
+			n := networktest.Load(t, name)
+			s, opt := require.Get(New(n))(t), Options{EnforceQ: enforce, MaxIterations: 60, Start: Flat}
+			base := s.NewSolution()
+			if require.OK(t, s.Solve(Input{}, opt, base)); !base.Converged() {
+				t.Fatal(name, base.Status)
+			}
+			single, batched := require.Get(s.Clone().NewOutages(Input{}, opt, base))(t), require.Get(s.Clone().NewOutages(Input{}, opt, base))(t)
+			var branches, units []int
+			for k := range n.Branches() {
+				branches = append(branches, k)
+			}
+			for k := range n.Gens() {
+				units = append(units, k)
+			}
+			batched.Ahead(branches, units)
+			want, got := s.NewSolution(), s.NewSolution()
+			lone, inLanes := 0, 0
+			for k := range n.Branches() + n.Gens() {
+				solve, what, number := (*Outages).Branch, "branch", k
+				if k >= n.Branches() {
+					solve, what, number = (*Outages).Unit, "unit", k-n.Branches()
+				}
+				a, b := require.Get(solve(single, number, want))(t), require.Get(solve(batched, number, got))(t)
+				if a.Compensated {
+					lone++
+				}
+				if y := batched.batch; y != nil && b.Compensated {
+					if lane := slices.Index(y.elements, number); lane >= 0 && y.outages[lane].iterations > 0 && got.Switches == 0 {
+						inLanes++
+					}
+				}
+				if a.Compensated != b.Compensated || want.Status != got.Status || want.Iterations != got.Iterations || want.Switches != got.Switches || !slices.Equal(a.Islanded, b.Islanded) || !slices.Equal(want.AtLimit, got.AtLimit) {
+					t.Errorf("%s, limits %v, %s %d: %v, %v in %d steps with %d switches; one by one %v, %v in %d with %d", name, enforce, what, number, b.Compensated, got.Status, got.Iterations, got.Switches, a.Compensated, want.Status, want.Iterations, want.Switches)
+				}
+				if !want.Converged() {
+					continue
+				}
+				for i, list := range [][]float64{want.Vm, want.Va, want.Pg, want.Qg} {
+					for j, v := range [][]float64{got.Vm, got.Va, got.Pg, got.Qg}[i] {
+						if d := math.Abs(v - list[j]); !(d <= []float64{1e-9, 1e-9, 1e-7, 1e-7}[i]) {
+							t.Fatalf("%s, limits %v, %s %d: number %d of list %d is off by %g", name, enforce, what, number, j, i, d)
+						}
+					}
+				}
+				for j, v := range b.V {
+					if slices.Contains(b.Islanded, j) && (v != [2]float64{} || got.Vm[j] != 0) {
+						t.Fatalf("%s, limits %v, %s %d: bus %d, which is dark, has %g pu", name, enforce, what, number, j, got.Vm[j])
+					}
+					if d := math.Hypot(v[0]-got.Vm[j]*math.Cos(got.Va[j]), v[1]-got.Vm[j]*math.Sin(got.Va[j])); !(d <= 1e-13) {
+						t.Fatalf("%s, limits %v, %s %d: the rectangular voltage of bus %d is off by %g", name, enforce, what, number, j, d)
+					}
+				}
+			}
+			if t.Logf("%s, limits %v: %d of %d side by side", name, enforce, inLanes, lone); vectors && !enforce && inLanes < lone*8/10 {
+				t.Errorf("%s: %d of %d side by side", name, inLanes, lone)
+			}
+		}
+	}
+}
+
 // Every pair of a small network, and pairs of a larger one, end where the whole power flow without both ends; what one unit or
 // branch takes from the other is counted once.
 func TestPairsEqualWholePowerFlows(t *testing.T) {

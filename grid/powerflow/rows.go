@@ -18,9 +18,10 @@ type admittance struct {
 	g, b   float64
 }
 
+// newRows are at the solver's voltages.
 func (s *Solver) newRows() *rows {
 	buses := s.net.Buses()
-	y := &rows{first: make([]int32, buses+1), entry: make([]admittance, 2*len(s.pairs)), places: make([][2]int32, len(s.pairs)), v: make([][2]float64, buses)}
+	y := &rows{first: make([]int32, buses+1), entry: make([]admittance, 2*len(s.pairs)), places: make([][2]int32, len(s.pairs)), v: Rectangular(s.vm, s.va)}
 	for _, p := range s.pairs {
 		y.first[p.i+1]++
 		y.first[p.j+1]++
@@ -44,12 +45,14 @@ func (y *rows) set(s *Solver, pair int32) {
 	y.entry[place[0]], y.entry[place[1]] = admittance{p.j, p.gij, p.bij}, admittance{p.i, p.gji, p.bji}
 }
 
-// start takes the solver's voltages.
-func (y *rows) start(s *Solver) {
-	for b, vm := range s.vm {
-		sin, cos := math.Sincos(s.va[b])
-		y.v[b] = [2]float64{vm * cos, vm * sin}
+// Rectangular are voltages in rectangular form.
+func Rectangular(vm, va []float64) [][2]float64 {
+	v := make([][2]float64, len(vm))
+	for b, m := range vm {
+		sin, cos := math.Sincos(va[b])
+		v[b] = [2]float64{m * cos, m * sin}
 	}
+	return v
 }
 
 // inject computes the solver's injections at the voltages.
@@ -78,11 +81,11 @@ func (y *rows) inject(s *Solver) {
 	}
 }
 
-// small (rad) bounds the angles of the series of Sincos.
+// small (rad) bounds the angles of the series of sincos.
 const small = 0.125
 
-// Sincos is math.Sincos, with a truncation error below 3e-18 where an angle is small: then its series costs less.
-func Sincos(d float64) (sin, cos float64) {
+// sincos is math.Sincos, with a truncation error below 3e-18 where an angle is small: then its series costs less.
+func sincos(d float64) (sin, cos float64) {
 	const smaller = 2e-3 // rad
 	d2 := d * d
 	switch size := math.Abs(d); {
@@ -115,7 +118,7 @@ func (y *rows) move(s *Solver) (scale, length float64) {
 		d, dv := scale*x[0], scale*x[1]
 		va[b] += d
 		vm[b] += vm[b] * dv
-		sin, cos := Sincos(d)
+		sin, cos := sincos(d)
 		v := &voltages[b]
 		e, f := (1+dv)*v[0], (1+dv)*v[1]
 		v[0], v[1] = e*cos-f*sin, f*cos+e*sin

@@ -22,6 +22,7 @@ type responses struct {
 	products     [][]float64 // of these, by i and j; NaN until they are needed
 	x            []float64   // zeros, two numbers a position
 	lower, upper []half      // of use
+	positions    []int32     // of halves
 	// The buses whose kind is not the base's, in the order in which they switched, and the factors of their part of the matrix.
 	switched   []int32
 	isSwitched []bool
@@ -106,19 +107,7 @@ func (r *responses) use(s *Solver, m int32) {
 		return
 	}
 	r.products[m] = slices.Repeat([]float64{math.NaN()}, len(r.buses))
-	var positions []int32
-	for _, e := range r.rows[m] {
-		positions = append(positions, e.column/2)
-	}
-	path := s.lu.path(nil, positions)
-	for _, k := range path {
-		r.lower[k], r.upper[k] = half{}, half{}
-	}
-	r.lower[s.position[r.buses[m]]][columns] = 1
-	for _, e := range r.rows[m] {
-		r.upper[e.column/2][columns*(e.column%2)] = e.value
-	}
-	s.lu.halves(r.lower, r.upper, path)
+	path := r.halves(s, m, r.lower, r.upper, nil)
 	left, right := &r.left[m], &r.right[m]
 	for _, k := range path {
 		left.positions, left.values = append(left.positions, k), append(left.values, r.upper[k][0], r.upper[k][columns])
@@ -126,6 +115,24 @@ func (r *responses) use(s *Solver, m int32) {
 			right.positions, right.values = append(right.positions, k), append(right.values, l[0], l[columns])
 		}
 	}
+}
+
+// halves writes the vectors of a bus in the first columns of halves, on a path that it returns.
+func (r *responses) halves(s *Solver, m int32, lower, upper []half, path []int32) []int32 {
+	r.positions = r.positions[:0]
+	for _, e := range r.rows[m] {
+		r.positions = append(r.positions, e.column/2)
+	}
+	path = s.lu.path(path[:0], r.positions)
+	for _, k := range path {
+		lower[k], upper[k] = half{}, half{}
+	}
+	lower[s.position[r.buses[m]]][columns] = 1
+	for _, e := range r.rows[m] {
+		upper[e.column/2][columns*(e.column%2)] = e.value
+	}
+	s.lu.halves(lower, upper, path)
+	return path
 }
 
 // reset has no switched bus.

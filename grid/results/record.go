@@ -120,7 +120,7 @@ func (y *securityRun) solvePart(ctx context.Context, first int, progress func(co
 			progress(n)
 		}
 	}
-	w := newSecurityWatch(y.n, y.base)
+	w := newSecurityWatch(y.n)
 	if err := run.solveAll(ctx, w); err != nil {
 		return nil, err
 	}

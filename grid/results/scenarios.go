@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"runtime"
 	"slices"
 	"strconv"
 	"sync"
@@ -129,7 +128,8 @@ func AfterScenarios(ctx context.Context, n *network.Network, pr FlowProblem, opt
 	} else if base.Converged() {
 		pr.Vm, pr.Va = base.Vm, base.Va
 	}
-	y := &sampling{n: n, pr: pr, opt: opt, threads: make([]samplingThread, cmp.Or(opt.Threads, runtime.GOMAXPROCS(0)))}
+	opt.normalize()
+	y := &sampling{n: n, pr: pr, opt: opt, threads: make([]samplingThread, opt.Threads)}
 	y.opt.Threads, y.opt.Progress, y.opt.Record = 1, nil, nil
 	y.out = &Scenarios{Conditions: opt.conditions(n, &pr), Count: len(opt.List) + len(opt.Groups), Outages: []OutageRisk{}, Elements: []ElementRisk{}}
 	y.outages, y.elements = make([]OutageRisk, y.out.Count), make([]ElementRisk, (&securityWatch{n: n}).count())
@@ -188,7 +188,7 @@ func (y *sampling) scenario(ctx context.Context, v *samplingThread, pd, qd []flo
 	}
 	var w *securityWatch
 	if solved {
-		w = newSecurityWatch(run.n, run.base)
+		w = newSecurityWatch(run.n)
 		run.check = v.check
 		if err := run.start(); err != nil {
 			return err
@@ -199,7 +199,7 @@ func (y *sampling) scenario(ctx context.Context, v *samplingThread, pd, qd []flo
 		if v.check = run.check; pr.Slack != nil && pr.Slack.Shares == nil {
 			v.check = nil // its factors are of this dispatch
 		}
-		w.measure(run.base.Vm, run.base.Va, run.base.Pg, run.base.Qg, nil)
+		w.measure(run.base, nil, nil)
 	}
 	y.mu.Lock()
 	defer y.mu.Unlock()

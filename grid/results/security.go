@@ -28,7 +28,12 @@ type Conditions struct {
 }
 
 func (o *SecurityOptions) conditions(n *network.Network, pr *FlowProblem) Conditions {
-	return Conditions{Case: n.Name, EnforceQ: pr.EnforceQ, Emergency: cmp.Or(o.Emergency, 1), Band: o.Band}
+	return Conditions{Case: n.Name, EnforceQ: pr.EnforceQ, Emergency: o.Emergency, Band: o.Band}
+}
+
+// normalize puts the defaults in place of 0.
+func (o *SecurityOptions) normalize() {
+	o.Emergency, o.Threads = cmp.Or(o.Emergency, 1), cmp.Or(o.Threads, runtime.GOMAXPROCS(0))
 }
 
 // Security is what outages do to a power flow.
@@ -124,6 +129,7 @@ func After(ctx context.Context, n *network.Network, pr FlowProblem, opt Security
 		return nil, err
 	}
 	start := time.Now()
+	opt.normalize()
 	y, err := newRun(n, s, pr, opt)
 	if err == nil {
 		err = y.start()
@@ -131,11 +137,11 @@ func After(ctx context.Context, n *network.Network, pr FlowProblem, opt Security
 	if err != nil {
 		return nil, err
 	}
-	w := newSecurityWatch(y.n, y.base)
+	w := newSecurityWatch(y.n)
 	if err := y.parts(ctx, w); err != nil {
 		return nil, err
 	}
-	w.measure(y.base.Vm, y.base.Va, y.base.Pg, y.base.Qg, nil)
+	w.measure(y.base, nil, nil)
 	y.out.Elements = y.elements(w)
 	y.out.WallMS = float64(time.Since(start)) / 1e6
 	y.out.rank(opt.Worst)
@@ -144,7 +150,6 @@ func After(ctx context.Context, n *network.Network, pr FlowProblem, opt Security
 
 // newRun solves the base.
 func newRun(n *network.Network, s *powerflow.Solver, pr FlowProblem, opt SecurityOptions) (*securityRun, error) {
-	opt.Emergency = cmp.Or(opt.Emergency, 1)
 	base, input, err := pr.solve(s, n)
 	if err != nil {
 		return nil, err
@@ -163,7 +168,7 @@ func newRun(n *network.Network, s *powerflow.Solver, pr FlowProblem, opt Securit
 		pr.Slack = nil
 	}
 	y := &securityRun{n: withLimits(n, opt.Emergency, opt.Band), s: s, input: input, base: base, opt: opt, flow: pr.Options, list: opt.List, groups: opt.Groups}
-	y.threshold = newSecurityWatch(y.n, base).thresholds(base)
+	y.threshold = newSecurityWatch(y.n).thresholds(base)
 	y.out = &Security{Conditions: opt.conditions(n, &pr), Violations: brokenBefore(n, base), Outages: []AfterOutage{}, Base: base}
 	return y, nil
 }
@@ -191,9 +196,9 @@ func (y *securityRun) solveAll(ctx context.Context, w *securityWatch) (err error
 
 // brokenBefore lists the limits that the base violates.
 func brokenBefore(n *network.Network, base *powerflow.Solution) []Broken {
-	w := newSecurityWatch(n, base)
+	w := newSecurityWatch(n)
 	list := []Broken{}
-	w.measure(base.Vm, base.Va, base.Pg, base.Qg, nil)
+	w.measure(base, nil, nil)
 	for i, x := range w.excesses {
 		if x > minViolation {
 			list = append(list, w.broken(i, x))
@@ -220,19 +225,26 @@ func (y *Security) count(r *AfterOutage) {
 
 // rank sorts the outages, the worst first, and keeps a number of them; 0 is all.
 func (y *Security) rank(worst int) {
-	slices.SortStableFunc(y.Outages, func(a, b AfterOutage) int {
+	order := make([]*AfterOutage, len(y.Outages))
+	for i := range order {
+		order[i] = &y.Outages[i]
+	}
+	slices.SortStableFunc(order, func(a, b *AfterOutage) int {
 		if a.Converged != b.Converged {
 			return cmp.Compare(len(b.Reason), len(a.Reason)) // of one the reason is empty
 		}
-		order := cmp.Or(cmp.Compare(b.LostMW, a.LostMW), cmp.Compare(b.LostUnitsMW, a.LostUnitsMW))
-		if order != 0 || !a.Converged {
-			return order
+		lost := cmp.Or(cmp.Compare(b.LostMW, a.LostMW), cmp.Compare(b.LostUnitsMW, a.LostUnitsMW))
+		if lost != 0 || !a.Converged {
+			return lost
 		}
 		return cmp.Compare(*b.Severity, *a.Severity)
 	})
-	if worst > 0 && len(y.Outages) > worst {
-		clear(y.Outages[worst:])
-		y.Outages = y.Outages[:worst]
+	if worst > 0 {
+		order = order[:min(worst, len(order))]
+	}
+	y.Outages = make([]AfterOutage, len(order))
+	for i, r := range order {
+		y.Outages[i] = *r
 	}
 }
 
@@ -245,13 +257,13 @@ type worker struct {
 
 // start makes the workers.
 func (y *securityRun) start() error {
-	y.workers = make([]*worker, min(cmp.Or(y.opt.Threads, runtime.GOMAXPROCS(0)), max(1, len(y.list)+len(y.groups))))
+	y.workers = make([]*worker, min(y.opt.Threads, max(1, len(y.list)+len(y.groups))))
 	for i := range y.workers {
 		scalar, err := y.s.Clone().NewOutages(y.input, y.flow, y.base)
 		if err != nil {
 			return err
 		}
-		y.workers[i] = &worker{scalar, newSecurityWatch(y.n, y.base), y.s.NewSolution(), y.s.NewSolution()}
+		y.workers[i] = &worker{scalar, newSecurityWatch(y.n), y.s.NewSolution(), y.s.NewSolution()}
 	}
 	return nil
 }
@@ -310,6 +322,14 @@ func (y *securityRun) part(ctx context.Context, v *worker, all *securityWatch, f
 			all.keep(limit, x, v.w.outage[limit])
 		}
 	}()
+	var branches, units []int
+	for k := number; k < len(flows); k += len(y.workers) {
+		if i := flows[k]; i < len(y.list) {
+			b, u := y.list[i].Elements()
+			branches, units = append(branches, b...), append(units, u...)
+		}
+	}
+	v.scalar.Ahead(branches, units)
 	for k := number; k < len(flows); k += len(y.workers) {
 		if err := cmp.Or(y.solve(flows[k], v), ctx.Err()); err != nil {
 			return err
@@ -352,6 +372,8 @@ func (y *securityRun) record(i int, v *worker, outage powerflow.Outage) {
 			outage, r.References = supplied.Outage, supplied.references
 		case outage.Balance:
 			outage.Islanded = supplied.Islanded
+		default:
+			outage.V = nil // which supplied has overwritten
 		}
 	}
 	if outage.Balance {
@@ -402,16 +424,16 @@ func (y *securityRun) write(i int, v *worker, g Group, outage powerflow.Outage) 
 	slices.Sort(r.Islanded)
 	if r.Converged {
 		v.w.branches, v.w.outUnits = g.opened(n)
-		y.measure(i, v.w, sol.Vm, sol.Va, sol.Pg, sol.Qg, dark)
+		y.measure(i, v.w, sol, outage.V, dark)
 	}
 }
 
 // measure writes what the power flow of an outage breaks, the worst first.
-func (y *securityRun) measure(i int, w *securityWatch, vm, va, pg, qg []float64, dark []int) {
+func (y *securityRun) measure(i int, w *securityWatch, sol *powerflow.Solution, voltages [][2]float64, dark []int) {
 	r, worst := &y.out.Outages[i], 0.0
 	excesses := w.excesses
 	violated := w.violated[:0]
-	for _, k := range w.measure(vm, va, pg, qg, dark) {
+	for _, k := range w.measure(sol, voltages, dark) {
 		excess := excesses[k]
 		if excess >= w.extreme[k] {
 			w.keep(k, excess, i)
@@ -433,7 +455,7 @@ func (y *securityRun) measure(i int, w *securityWatch, vm, va, pg, qg []float64,
 
 // elements are the extremes of all limits; of a rating that at the end where it is heavier loaded.
 func (y *securityRun) elements(w *securityWatch) []Extreme {
-	out, first, nl := []Extreme{}, 2*y.n.Buses(), y.n.Branches()
+	out, first, nl := make([]Extreme, 0, len(w.extreme)), 2*y.n.Buses(), y.n.Branches()
 	for i, x := range w.extreme {
 		if row := i - first; math.IsInf(x, -1) || row >= 0 && row < nl && w.extreme[i+nl] > x || row >= nl && row < 2*nl && w.extreme[i-nl] >= x {
 			continue

@@ -62,6 +62,6 @@ func (y *securityRun) recordCheck(i int, c *secure.Check, w *securityWatch) {
 	if c.Solved {
 		vm, va := c.Voltages()
 		w.branches, _ = c.Elements()
-		y.measure(i, w, vm, va, nil, nil, nil)
+		y.measure(i, w, &powerflow.Solution{Vm: vm, Va: va}, nil, nil)
 	}
 }

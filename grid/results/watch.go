@@ -2,7 +2,6 @@ package results
 
 import (
 	"math"
-	"math/cmplx"
 	"slices"
 
 	"gonum.org/v1/gonum/floats"
@@ -29,9 +28,7 @@ type securityWatch struct {
 	kinds []limitKind // of the last point that is measured; nil until they are needed
 	// branches and outUnits are out.
 	branches, outUnits []int
-	excesses           []float64    // of the last solution that is measured, of the limits that it reaches
-	base               []float64    // angles of another one
-	direction, v       []complex128 // of voltages there, and voltages that are measured
+	excesses           []float64 // of the last solution that is measured, of the limits that it reaches
 	// extreme is the largest excess over each limit after any outage, and outage the number of that outage.
 	extreme  []float64
 	outage   []int
@@ -47,12 +44,8 @@ type violation struct {
 	severity float64
 }
 
-func newSecurityWatch(n *network.Network, base *powerflow.Solution) *securityWatch {
+func newSecurityWatch(n *network.Network) *securityWatch {
 	w := &securityWatch{n: n, p: Point{net: n, Flows: network.NewFlows(n.Branches())}}
-	w.base, w.v = base.Va, make([]complex128, n.Buses())
-	for _, va := range base.Va {
-		w.direction = append(w.direction, cmplx.Rect(1, va))
-	}
 	w.excesses = slices.Repeat([]float64{math.Inf(-1)}, w.count())
 	w.extreme, w.floor, w.outage = make([]float64, w.count()), make([]float64, w.count()), make([]int, w.count())
 	w.reset()
@@ -68,7 +61,7 @@ func (w *securityWatch) reset() {
 
 // thresholds are what limits are broken by more than after an outage, where that counts: more than in the base.
 func (w *securityWatch) thresholds(base *powerflow.Solution) []float64 {
-	w.measure(base.Vm, base.Va, base.Pg, base.Qg, nil)
+	w.measure(base, nil, nil)
 	out := slices.Clone(w.excesses)
 	for k, excess := range out {
 		more := minViolation
@@ -86,30 +79,31 @@ func (w *securityWatch) count() int { return 2*(w.n.Buses()+w.n.Branches()) + 4*
 const rounded = 1 - 1e-15
 
 // measure writes the excesses over the limits that a solution reaches, pu: those of at least the floor. They are −Inf for what is
-// out or without supply, and for units without pg.
-func (w *securityWatch) measure(vm, va, pg, qg []float64, dark []int) (extremes []int) {
+// out or without supply, and for units without Pg. v are its voltages in rectangular form, nil where they are not known.
+func (w *securityWatch) measure(sol *powerflow.Solution, v [][2]float64, dark []int) (extremes []int) {
 	n, f, lowest := w.n, w.p.Flows, math.Inf(-1)
 	nb, nl, ng := n.Buses(), n.Branches(), n.Gens()
+	vm, va, pg, qg := sol.Vm, sol.Va, sol.Pg, sol.Qg
 	if len(w.p.Vm) == 0 || &vm[0] != &w.p.Vm[0] || (pg == nil) != (w.p.Pg == nil) { // another solution's
 		w.p.Vm, w.p.Va = vm, va
 		w.p.Pg, w.p.Qg, w.kinds = pg, qg, nil
 	}
 	extremes = w.extremes[:0]
 	excess, floor := w.excesses, w.floor
-	for b, v := range vm {
-		sin, cos := powerflow.Sincos(va[b] - w.base[b])
-		x, y := real(w.direction[b]), imag(w.direction[b])
-		w.v[b] = complex(v*(x*cos-y*sin), v*(y*cos+x*sin))
-		if low, high := n.VMin[b]-v, v-n.VMax[b]; low >= floor[b] || high >= floor[nb+b] {
+	if v == nil {
+		v = powerflow.Rectangular(vm, va)
+	}
+	for b, vm := range vm {
+		if low, high := n.VMin[b]-vm, vm-n.VMax[b]; low >= floor[b] || high >= floor[nb+b] {
 			excess[b], excess[nb+b] = low, high
 			extremes = append(extremes, b, nb+b)
 		}
 	}
 	y := &n.Admittance
 	for k, rate := range n.Rate {
-		from, to := w.v[n.From[k]], w.v[n.To[k]]
-		c, d := real(from)*real(to)+imag(from)*imag(to), imag(from)*real(to)-real(from)*imag(to) // V·V·cos and V·V·sin of the angle
-		f2, t2 := real(from)*real(from)+imag(from)*imag(from), real(to)*real(to)+imag(to)*imag(to)
+		from, to := &v[n.From[k]], &v[n.To[k]]
+		c, d := from[0]*to[0]+from[1]*to[1], from[1]*to[0]-from[0]*to[1] // V·V·cos and V·V·sin of the angle
+		f2, t2 := from[0]*from[0]+from[1]*from[1], to[0]*to[0]+to[1]*to[1]
 		pf, qf := f2*y.Gff[k]+y.Gft[k]*c+y.Bft[k]*d, -f2*y.Bff[k]+y.Gft[k]*d-y.Bft[k]*c
 		pt, qt := t2*y.Gtt[k]+y.Gtf[k]*c-y.Btf[k]*d, -t2*y.Btt[k]-y.Gtf[k]*d-y.Btf[k]*c
 		sf, st := pf*pf+qf*qf, pt*pt+qt*qt

@@ -138,7 +138,7 @@ func (f *outageFlows) solveOutage(o Outage, pg, vm, va []float64, initialise fun
 	for {
 		triedBuses[reference] = true
 		c.reference = reference
-		if err := f.solveShared(o, reference, pg, vm, c, initialise != nil); err != nil || !c.Solved {
+		if err := f.solveShared(c, y, reference, pg, vm, initialise != nil); err != nil || !c.Solved {
 			return c, err
 		}
 		lo, hi := s.reactiveLimitsAfter(o, s.genBusIndex[reference])
@@ -186,9 +186,9 @@ func (f *outageFlows) roomiestBus(o Outage, excluded map[int]bool, atLimit []int
 	return best
 }
 
-// solveShared solves with one bus as the reference. warm says that the check starts near its solution.
-func (f *outageFlows) solveShared(o Outage, reference int, pg, vm []float64, c *Check, warm bool) error {
-	s, n := f.sys, f.sys.net
+// solveShared solves a check of a part with one bus as the reference. warm says that it starts near its solution.
+func (f *outageFlows) solveShared(c *Check, y *part, reference int, pg, vm []float64, warm bool) error {
+	s, n, o := f.sys, f.sys.net, c.Outage
 	solver, err := f.solver(reference)
 	if err != nil {
 		return err
@@ -202,7 +202,6 @@ func (f *outageFlows) solveShared(o Outage, reference int, pg, vm []float64, c *
 			unit = g
 		}
 	}
-	y := s.part(o)
 	solver.Hold(y.others)
 	sol := solver.NewSolution()
 	copy(sol.Vm, c.vm)

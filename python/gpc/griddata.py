@@ -135,9 +135,9 @@ def opfdata(n: Network, scenarios: Scenarios, optima: Optima) -> Iterator[tuple[
         yield k, json.loads(topology.head + text)
 
 
-def _loaded(n: Network, scenarios: Scenarios, optima: Optima) -> NDArray[Any]:
+def _loaded(n: Network, scenarios: Scenarios, optima: Optima | None = None) -> NDArray[Any]:
     """The buses with load, in the case or in a scenario."""
-    if len(scenarios) != len(optima):
+    if optima is not None and len(scenarios) != len(optima):
         raise InputError(f"there are {len(scenarios)} scenarios and {len(optima)} optima, want those of the same scenarios")
     return np.flatnonzero((n.pd != 0) | (n.qd != 0) | (scenarios.pd != 0).any(axis=0) | (scenarios.qd != 0).any(axis=0))
 
@@ -324,8 +324,8 @@ def generate(
     shard = shard or (15_000 if layout == "opfdata" else min(1000, 4 * block))
     if count < 1 or shard < 1 or threads < 0:
         raise InputError(f"generate: {count} instances in files of {shard} on {threads} threads, want at least one instance, and a shard and threads of 0 or more")
-    sample(n, 0, layout, seed=seed, outages=outages, **draws)
-    documents = _Documents(n, np.flatnonzero((n.pd != 0) | (n.qd != 0))) if layout == "opfdata" else None
+    none = sample(n, 0, layout, seed=seed, outages=outages, **draws)
+    documents = _Documents(n, _loaded(n, none)) if layout == "opfdata" else None
     release, clock = "dataset_release_1" + "_nminusone" * outages, time.perf_counter()
     parts: list[tuple[int, int, list[str]]] = []
     for k, first in enumerate(range(0, count, shard)):

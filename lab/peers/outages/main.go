@@ -157,6 +157,7 @@ func held(c *matpower.Case) {
 // time is the CPU time of all outages.
 func (y *ours) time() (time.Duration, error) {
 	cpu := machine.CPUTime()
+	y.o.Ahead(y.list, nil)
 	for _, branch := range y.list {
 		if _, err := y.o.Branch(branch, y.out); err != nil {
 			return 0, err
