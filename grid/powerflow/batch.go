@@ -211,7 +211,7 @@ func (o *Outages) loseUnit(lane, unit int, tolerance float64) bool {
 	}
 	k := s.position[bus]
 	o.batch.x[k][0][lane], o.batch.x[k][1][lane] = d[0], d[1]
-	if y.path = y.path[:0]; !y.released {
+	if y.correction = [columns][columns]float64{}; !y.released {
 		return true
 	}
 	y.path = r.halves(s, r.number[bus], y.lower, y.upper, y.path)
@@ -219,7 +219,7 @@ func (o *Outages) loseUnit(lane, unit int, tolerance float64) bool {
 	for _, k := range y.path {
 		product += y.upper[k][0]*y.lower[k][0] + y.upper[k][columns]*y.lower[k][columns]
 	}
-	y.correction = [columns][columns]float64{{1 / (1 + product)}}
+	y.correction[0][0] = 1 / (1 + product)
 	return true
 }
 
