@@ -835,15 +835,15 @@ addDotLanesEnd:
 	VZEROUPPER
 	RET
 
-// func loadingAVX2(ends [][2]int32, terms [][3][lanes]float64, v [][2]float64, rate, from, to []float64, rounded float64, list []int32) (n int)
+// func loadingAVX2(ends [][2]int32, terms [][3][lanes]float64, v [][2]float64, rate, fromFloor, toFloor []float64, rounded float64, list []int32) (n int)
 TEXT ·loadingAVX2(SB), NOSPLIT, $0-184
 	MOVQ     ends_base+0(FP), SI
 	MOVQ     ends_len+8(FP), CX
 	MOVQ     terms_base+24(FP), DI
 	MOVQ     v_base+48(FP), R8
 	MOVQ     rate_base+72(FP), R9
-	MOVQ     from_base+96(FP), R10
-	MOVQ     to_base+120(FP), R11
+	MOVQ     fromFloor_base+96(FP), R10
+	MOVQ     toFloor_base+120(FP), R11
 	VMOVDDUP rounded+144(FP), X10
 	MOVQ     list_base+152(FP), R12
 	VXORPD   X11, X11, X11
