@@ -11,8 +11,7 @@ import (
 // lanes are the outages of a batch, one in each lane of a register.
 const lanes = 4
 
-// quad is two numbers in every lane, of a bus or of a position: angle and magnitude of a voltage, or its parts; active and reactive
-// power.
+// quad is two numbers in every lane: angle and magnitude of a voltage, its parts, or active and reactive power.
 type quad [2][lanes]float64
 
 // batch solves outages of one branch or unit side by side. Each step reads the base's factors, admittances and injections once for
@@ -37,7 +36,7 @@ const (
 	unitOutages
 )
 
-// laneOutage is the outage of a lane: of a branch, or of a unit whose bus is in the halves' first column where it becomes PQ.
+// laneOutage is the outage of a lane. The bus of a unit that becomes PQ is in the first column of the halves.
 type laneOutage struct {
 	change
 	correction      [columns][columns]float64 // (I + C·Z)⁻¹C of Outages.solve
@@ -200,7 +199,8 @@ func (o *Outages) loseUnit(lane, unit int, tolerance float64) bool {
 	bus, r := s.net.GenBus[unit], o.responses
 	_, compatible, restore := o.takeOut([]int{unit})
 	restore()
-	y.dark, y.bus, y.power, y.reactive, y.released = nil, bus, s.ps[bus]-o.ps[bus], s.qs[bus]-o.qs[bus], s.kind[bus] != o.kinds[bus]
+	y.dark, y.bus, y.released = nil, bus, s.kind[bus] != o.kinds[bus]
+	y.power, y.reactive = s.ps[bus]-o.ps[bus], s.qs[bus]-o.qs[bus]
 	d := [2]float64{s.ps[bus] - o.p[bus], s.qs[bus] - o.q[bus]}
 	if s.kind[bus] != network.PQ {
 		d[1] = 0
@@ -211,7 +211,7 @@ func (o *Outages) loseUnit(lane, unit int, tolerance float64) bool {
 	}
 	k := s.position[bus]
 	o.batch.x[k][0][lane], o.batch.x[k][1][lane] = d[0], d[1]
-	if y.path = y.path[:0]; !y.released {
+	if y.correction = [columns][columns]float64{}; !y.released {
 		return true
 	}
 	y.path = r.halves(s, r.number[bus], y.lower, y.upper, y.path)
@@ -219,7 +219,7 @@ func (o *Outages) loseUnit(lane, unit int, tolerance float64) bool {
 	for _, k := range y.path {
 		product += y.upper[k][0]*y.lower[k][0] + y.upper[k][columns]*y.lower[k][columns]
 	}
-	y.correction = [columns][columns]float64{{1 / (1 + product)}}
+	y.correction[0][0] = 1 / (1 + product)
 	return true
 }
 
@@ -307,11 +307,11 @@ func (b *batch) disconnect(s *Solver, lane int) {
 	d := v[1][lane]*w[0][lane] - v[0][lane]*w[1][lane]
 	v2, w2 := b.voltages[i][1][lane], b.voltages[j][1][lane]
 	v2, w2 = v2*v2, w2*w2
-	from, to := &b.injections[i], &b.injections[j]
-	from[0][lane] -= v2*y.Gff[branch] + y.Gft[branch]*c + y.Bft[branch]*d
-	from[1][lane] -= y.Gft[branch]*d - v2*y.Bff[branch] - y.Bft[branch]*c
-	to[0][lane] -= w2*y.Gtt[branch] + y.Gtf[branch]*c - y.Btf[branch]*d
-	to[1][lane] += y.Gtf[branch]*d + w2*y.Btt[branch] + y.Btf[branch]*c
+	first, second := &b.injections[i], &b.injections[j]
+	first[0][lane] -= v2*y.Gff[branch] + y.Gft[branch]*c + y.Bft[branch]*d
+	first[1][lane] -= y.Gft[branch]*d - v2*y.Bff[branch] - y.Bft[branch]*c
+	second[0][lane] -= w2*y.Gtt[branch] + y.Gtf[branch]*c - y.Btf[branch]*d
+	second[1][lane] += y.Gtf[branch]*d + w2*y.Btt[branch] + y.Btf[branch]*c
 	for _, bus := range b.outages[lane].dark { // has no mismatch
 		b.injections[bus][0][lane], b.injections[bus][1][lane] = s.ps[bus], s.qs[bus]
 	}
@@ -345,7 +345,7 @@ func (o *Outages) batched(kind, element int, out *Solution) bool {
 		s.p[y.bus], s.q[y.bus] = s.p[y.bus]+y.power, s.q[y.bus]+y.reactive
 	}
 	if !y.solved {
-		o.begun = y.iterations
+		o.laneSteps = y.iterations
 		return false
 	}
 	if o.opt.EnforceQ && s.enforce(out, reactiveSlack) {

@@ -260,10 +260,10 @@ func (o *Outages) invert() {
 	o.inverse = [maxRows][maxRows]float64{}
 	for i := range o.count {
 		c := &o.changes[i]
-		c.path = o.s.lu.path(c.path[:0], []int32{int32(c.row[0] / 2), int32(c.row[c.n-1] / 2)})
 		for _, k := range c.path {
 			c.lower[k], c.upper[k] = half{}, half{}
 		}
+		c.path = o.s.lu.path(c.path[:0], []int32{int32(c.row[0] / 2), int32(c.row[c.n-1] / 2)})
 		for j := range c.n {
 			index := columns*(c.row[j]%2) + j
 			c.lower[c.row[j]/2][index], c.upper[c.row[j]/2][index] = 1, 1

@@ -57,3 +57,6 @@ func moveLanesAVX2(position []int32, x []quad, factor *[lanes]float64, voltages,
 
 //go:noescape
 func addDotLanesAVX2(x []quad, factor *[lanes]float64, a []quad, sums *[lanes]float64)
+
+//go:noescape
+func loadingAVX2(ends [][2]int32, terms [][3][lanes]float64, v [][2]float64, rate, fromFloor, toFloor []float64, rounded float64, list []int32) (n int)

@@ -834,3 +834,65 @@ addDotLanesEnd:
 	VMOVUPD Y2, (R8)
 	VZEROUPPER
 	RET
+
+// func loadingAVX2(ends [][2]int32, terms [][3][lanes]float64, v [][2]float64, rate, fromFloor, toFloor []float64, rounded float64, list []int32) (n int)
+TEXT ·loadingAVX2(SB), NOSPLIT, $0-184
+	MOVQ     ends_base+0(FP), SI
+	MOVQ     ends_len+8(FP), CX
+	MOVQ     terms_base+24(FP), DI
+	MOVQ     v_base+48(FP), R8
+	MOVQ     rate_base+72(FP), R9
+	MOVQ     fromFloor_base+96(FP), R10
+	MOVQ     toFloor_base+120(FP), R11
+	VMOVDDUP rounded+144(FP), X10
+	MOVQ     list_base+152(FP), R12
+	VXORPD   X11, X11, X11
+	XORQ     R13, R13
+	XORQ     AX, AX
+
+loading:
+	CMPQ         AX, CX
+	JGE          loadingEnd
+	MOVLQSX      (SI)(AX*8), BX
+	MOVLQSX      4(SI)(AX*8), DX
+	SHLQ         $4, BX
+	SHLQ         $4, DX
+	VMOVUPD      (R8)(BX*1), X0
+	VMOVUPD      (R8)(DX*1), X1
+	VMULPD       X1, X0, X2
+	VHADDPD      X2, X2, X2
+	VPERMILPD    $1, X1, X3
+	VMULPD       X3, X0, X3
+	VHSUBPD      X3, X3, X3
+	VMULPD       X0, X0, X4
+	VMULPD       X1, X1, X5
+	VHADDPD      X5, X4, X4
+	VPERMPD      $0x50, Y4, Y4
+	VBROADCASTSD X2, Y2
+	VBROADCASTSD X3, Y3
+	VMULPD       (DI), Y4, Y4
+	VFMADD231PD  32(DI), Y2, Y4
+	VFMADD231PD  64(DI), Y3, Y4
+	VMULPD       Y4, Y4, Y4
+	VEXTRACTF128 $1, Y4, X5
+	VHADDPD      X5, X4, X4
+	VMOVSD       (R10)(AX*8), X6
+	VMOVHPD      (R11)(AX*8), X6, X6
+	VMOVDDUP     (R9)(AX*8), X7
+	VADDPD       X7, X6, X6
+	VMAXPD       X11, X6, X6
+	VMULPD       X6, X6, X6
+	VMULPD       X10, X6, X6
+	VCMPPD       $5, X6, X4, X5
+	VMOVMSKPD    X5, DX
+	MOVL         AX, (R12)(R13*4)
+	CMPL         DX, $1
+	SBBQ         $-1, R13
+	ADDQ         $96, DI
+	INCQ         AX
+	JMP          loading
+
+loadingEnd:
+	MOVQ R13, n+176(FP)
+	VZEROUPPER
+	RET

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/gpc-engine/gpc/grid/network"
 	"github.com/gpc-engine/gpc/grid/networktest"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 )
@@ -120,6 +121,43 @@ func TestKernelsWriteWhatGoWrites(t *testing.T) {
 		worst := make([]float64, 1)
 		if same("not a number", func() []float64 { return worst }, func() { worst[0], _ = o.mismatch() }); name == "case118" && worst[0] == worst[0] {
 			t.Error("a mismatch that is no number is", worst[0])
+		}
+	}
+}
+
+// Branches that carry at least a limit at an end are listed, and few others.
+func TestLoading(t *testing.T) {
+	rng := rand.New(rand.NewPCG(63, 3))
+	n := networktest.Load(t, "case118")
+	y, nl := NewLoading(n), n.Branches()
+	rate, from, to := make([]float64, nl), make([]float64, nl), make([]float64, nl)
+	vm, va, flows := make([]float64, n.Buses()), make([]float64, n.Buses()), network.NewFlows(nl)
+	for range 50 {
+		for b := range vm {
+			vm[b], va[b] = 0.9+0.2*rng.Float64(), rng.NormFloat64()
+		}
+		n.BranchFlows(&n.Admittance, vm, va, flows)
+		reaches := make([]bool, nl)
+		for k := range rate {
+			sf, st := math.Hypot(flows.Pf[k], flows.Qf[k]), math.Hypot(flows.Pt[k], flows.Qt[k])
+			rate[k], from[k], to[k] = rng.Float64(), math.Inf(1), math.Inf(1)
+			switch kind := rng.IntN(5); kind {
+			case 0, 1:
+				from[k], reaches[k] = sf*(1-1e-9+2e-9*float64(kind))-rate[k], kind == 0
+			case 2, 3:
+				to[k], reaches[k] = st*(1-1e-9+2e-9*float64(kind-2))-rate[k], kind == 2
+			case 4:
+				to[k], reaches[k] = -math.MaxFloat64, true
+			}
+		}
+		listed := make([]bool, nl)
+		for _, k := range y.Above(Rectangular(vm, va), rate, from, to) {
+			listed[k] = true
+		}
+		for k := range listed {
+			if reaches[k] && !listed[k] || vectors && listed[k] != reaches[k] {
+				t.Fatalf("branch %d: listed %v, reaches %v", k, listed[k], reaches[k])
+			}
 		}
 	}
 }

@@ -38,7 +38,7 @@ type Outages struct {
 	lengths             []float64 // squared, of these steps
 	responses           *responses
 	batch               *batch              // nil until Ahead
-	begun               int                 // steps of a batch that Without continues
+	laneSteps           int                 // of a batch that Without continues
 	dead                []bool              // buses of islands without a reference
 	sides               [][]int             // of bridges, without the reference
 	supplied            map[string]*Outages // of other references
@@ -107,13 +107,13 @@ func (s *Solver) NewOutages(input Input, opt Options, base *Solution) (*Outages,
 
 // distance is the largest difference of two solutions' voltages, pu or radian; +Inf where other buses are at a
 // limit.
-func (s *Solution) distance(from *Solution) float64 {
-	if !slices.Equal(s.AtLimit, from.AtLimit) {
+func (s *Solution) distance(other *Solution) float64 {
+	if !slices.Equal(s.AtLimit, other.AtLimit) {
 		return math.Inf(1)
 	}
 	largest := 0.0
 	for b, vm := range s.Vm {
-		largest = max(largest, math.Abs(vm-from.Vm[b]), math.Abs(s.Va[b]-from.Va[b]))
+		largest = max(largest, math.Abs(vm-other.Vm[b]), math.Abs(s.Va[b]-other.Va[b]))
 	}
 	return largest
 }
@@ -155,7 +155,7 @@ func (o *Outages) Without(branches, units []int, dark []int, out *Solution) (res
 	s := o.s
 	s.reset(out)
 	o.restoreBase()
-	if out.Iterations, o.begun = o.begun, 0; out.Iterations == 0 {
+	if out.Iterations, o.laneSteps = o.laneSteps, 0; out.Iterations == 0 {
 		copy(s.vm, o.base.Vm)
 		copy(s.va, o.base.Va)
 		copy(o.rows.v, o.v)

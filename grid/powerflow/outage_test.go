@@ -221,6 +221,14 @@ func TestOutagesSideBySide(t *testing.T) {
 					}
 				}
 			}
+			for k := range n.Branches() { // what a batch leaves changes no other outage
+				if pair := []int{k, (k + 3) % n.Branches()}; !single.Bridge(k) && !single.Bridge(pair[1]) {
+					a, b := require.Get(single.Without(pair, nil, nil, want))(t), require.Get(batched.Without(pair, nil, nil, got))(t)
+					if a.Compensated != b.Compensated || !slices.Equal(want.Vm, got.Vm) || !slices.Equal(want.Qg, got.Qg) {
+						t.Fatalf("%s, limits %v: branches %v differ after a batch", name, enforce, pair)
+					}
+				}
+			}
 			if t.Logf("%s, limits %v: %d of %d side by side", name, enforce, inLanes, lone); vectors && !enforce && inLanes < lone*8/10 {
 				t.Errorf("%s: %d of %d side by side", name, inLanes, lone)
 			}

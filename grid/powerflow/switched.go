@@ -22,6 +22,7 @@ type responses struct {
 	products     [][]float64 // of these, by i and j; NaN until they are needed
 	x            []float64   // zeros, two numbers a position
 	lower, upper []half      // of use
+	path         []int32     // of these
 	positions    []int32     // of halves
 	// The buses whose kind is not the base's, in the order in which they switched, and the factors of their part of the matrix.
 	switched   []int32
@@ -107,9 +108,9 @@ func (r *responses) use(s *Solver, m int32) {
 		return
 	}
 	r.products[m] = slices.Repeat([]float64{math.NaN()}, len(r.buses))
-	path := r.halves(s, m, r.lower, r.upper, nil)
+	r.path = r.halves(s, m, r.lower, r.upper, r.path)
 	left, right := &r.left[m], &r.right[m]
-	for _, k := range path {
+	for _, k := range r.path {
 		left.positions, left.values = append(left.positions, k), append(left.values, r.upper[k][0], r.upper[k][columns])
 		if l := &r.lower[k]; l[0] != 0 || l[columns] != 0 {
 			right.positions, right.values = append(right.positions, k), append(right.values, l[0], l[columns])
@@ -117,16 +118,16 @@ func (r *responses) use(s *Solver, m int32) {
 	}
 }
 
-// halves writes the vectors of a bus in the first columns of halves, on a path that it returns.
+// halves writes the vectors of a bus in the first columns of halves, which are not zero on a path. It returns the new path.
 func (r *responses) halves(s *Solver, m int32, lower, upper []half, path []int32) []int32 {
+	for _, k := range path {
+		lower[k], upper[k] = half{}, half{}
+	}
 	r.positions = r.positions[:0]
 	for _, e := range r.rows[m] {
 		r.positions = append(r.positions, e.column/2)
 	}
 	path = s.lu.path(path[:0], r.positions)
-	for _, k := range path {
-		lower[k], upper[k] = half{}, half{}
-	}
 	lower[s.position[r.buses[m]]][columns] = 1
 	for _, e := range r.rows[m] {
 		upper[e.column/2][columns*(e.column%2)] = e.value

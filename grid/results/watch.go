@@ -23,9 +23,10 @@ func withLimits(n *network.Network, emergency, band float64) *network.Network {
 // securityWatch measures a solution against the limits of voltages, ratings and units. Limits are numbered V lower, V
 // upper by bus, then |S| from and to by branch. P lower, P upper, Q lower and Q upper by unit follow.
 type securityWatch struct {
-	n     *network.Network
-	p     Point
-	kinds []limitKind // of the last point that is measured; nil until they are needed
+	n       *network.Network
+	p       Point
+	kinds   []limitKind        // of the last point that is measured; nil until they are needed
+	loading *powerflow.Loading // nil until a point is measured
 	// branches and outUnits are out.
 	branches, outUnits []int
 	excesses           []float64 // of the last solution that is measured, of the limits that it reaches
@@ -99,8 +100,12 @@ func (w *securityWatch) measure(sol *powerflow.Solution, v [][2]float64, dark []
 			extremes = append(extremes, b, nb+b)
 		}
 	}
-	y := &n.Admittance
-	for k, rate := range n.Rate {
+	if w.loading == nil {
+		w.loading = powerflow.NewLoading(n)
+	}
+	y, first := &n.Admittance, 2*nb
+	for _, k := range w.loading.Above(v, n.Rate, floor[first:], floor[first+nl:]) {
+		k, rate := int(k), n.Rate[k]
 		from, to := &v[n.From[k]], &v[n.To[k]]
 		c, d := from[0]*to[0]+from[1]*to[1], from[1]*to[0]-from[0]*to[1] // V·V·cos and V·V·sin of the angle
 		f2, t2 := from[0]*from[0]+from[1]*from[1], to[0]*to[0]+to[1]*to[1]
