@@ -323,6 +323,8 @@ func TestFaultsHaveTheirLines(t *testing.T) {
 		{"a.cdf", strings.Replace(cdf, "1.060", "1.x60", 1), 3, `columns 28 to 33 are "1.x60"`},
 		{"a.cdf", strings.Replace(cdf, "END OF DATA", "", 1), 1, "END OF DATA"},
 		{"a.json", "{\n\n\"baseMVA\": x}", 3, "invalid character"},
+		{"a.json", `{"baseMVA": 100, "bus": {"1": {"bus_i": 1, "bus_type": 3}, "2": {"bus_i": 2}}, "gen": {"1": {"gen_bus": 1}}, "branch": {"7": {"f_bus": 1, "t_bus": 2}}}`, 0, "branch 7 of PowerModels' data has no br_x"},
+		{"a.json", `{"baseMVA": 100, "bus": {"1": {"bus_i": 1, "bus_type": 3}}, "load": {"3": {"load_bus": 1, "qd": 1}}}`, 0, "load 3 of PowerModels' data has no pd"},
 		{"a.mat", "MATLAB", 0, "128"},
 	} {
 		_, err := formats.Read(f.name, strings.NewReader(f.text))

@@ -28,6 +28,15 @@ func (r pmRow) number(name string, missing float64) float64 {
 	return missing
 }
 
+// required is a number that an element has to have.
+func (r pmRow) required(kind, name string) float64 {
+	v, ok := r.numbers[name]
+	if !ok {
+		failf(0, "%s %s of PowerModels' data has no %s", kind, r.key, name)
+	}
+	return v
+}
+
 // UnmarshalJSON keeps what is a number, a truth, the name and the cost.
 func (r *pmRow) UnmarshalJSON(text []byte) error {
 	var fields map[string]any
@@ -121,25 +130,23 @@ func readPowerModels(name string, text []byte) (*matpower.Case, error) {
 		c.Bus = append(c.Bus, b)
 	}
 	busOf := func(kind string, r pmRow, field string) *matpower.Bus {
-		if _, ok := r.numbers[field]; !ok {
-			failf(0, "%s %s of PowerModels' data has no %s", kind, r.key, field)
-		}
-		row, ok := rowOf[int(r.number(field, 0))]
+		id := r.required(kind, field)
+		row, ok := rowOf[int(id)]
 		if !ok {
-			failf(0, "%s %s: there is no bus %g", kind, r.key, r.number(field, 0))
+			failf(0, "%s %s: there is no bus %g", kind, r.key, id)
 		}
 		return &c.Bus[row]
 	}
 	for _, r := range rows("load") {
 		if b := busOf("load", r, "load_bus"); r.number("status", 1) != 0 {
-			b.Pd += base * r.number("pd", 0)
-			b.Qd += base * r.number("qd", 0)
+			b.Pd += base * r.required("load", "pd")
+			b.Qd += base * r.required("load", "qd")
 		}
 	}
 	for _, r := range rows("shunt") {
 		if b := busOf("shunt", r, "shunt_bus"); r.number("status", 1) != 0 {
-			b.Gs += base * r.number("gs", 0)
-			b.Bs += base * r.number("bs", 0)
+			b.Gs += base * r.required("shunt", "gs")
+			b.Bs += base * r.required("shunt", "bs")
 		}
 	}
 	for _, r := range rows("gen") {
@@ -154,18 +161,12 @@ func readPowerModels(name string, text []byte) (*matpower.Case, error) {
 		if tap == 1 && r.number("transformer", 0) == 0 {
 			tap = 0
 		}
-		c.Branch = append(c.Branch, matpower.Branch{From: busOf("branch", r, "f_bus").ID, To: busOf("branch", r, "t_bus").ID, Name: r.name, R: r.number("br_r", 0), X: r.number("br_x", 0), B: r.number("b_fr", 0) + r.number("b_to", 0),
+		c.Branch = append(c.Branch, matpower.Branch{From: busOf("branch", r, "f_bus").ID, To: busOf("branch", r, "t_bus").ID, Name: r.name, R: r.number("br_r", 0), X: r.required("branch", "br_x"), B: r.number("b_fr", 0) + r.number("b_to", 0),
 			RateA: base * r.number("rate_a", 0), RateB: base * r.number("rate_b", 0), RateC: base * r.number("rate_c", 0), Tap: tap, ShiftDeg: degree * r.number("shift", 0), InService: r.number("br_status", 1) != 0,
 			AngMin: degree * r.number("angmin", -2*math.Pi), AngMax: degree * r.number("angmax", 2*math.Pi)})
 	}
 	for _, r := range rows("dcline") {
-		power := func(field string) float64 {
-			v, ok := r.numbers[field]
-			if !ok {
-				failf(0, "dcline %s of PowerModels' data has no %s", r.key, field)
-			}
-			return base * v
-		}
+		power := func(field string) float64 { return base * r.required("dcline", field) }
 		d := matpower.DCLine{From: busOf("dcline", r, "f_bus").ID, To: busOf("dcline", r, "t_bus").ID, InService: r.number("br_status", 1) != 0,
 			Pf: base * r.number("pf", 0), Pt: -base * r.number("pt", 0), Qf: -base * r.number("qf", 0), Qt: -base * r.number("qt", 0), Vf: r.number("vf", 1), Vt: r.number("vt", 1),
 			PMin: power("pminf"), PMax: power("pmaxf"), QMinF: power("qminf"), QMaxF: power("qmaxf"), QMinT: power("qmint"), QMaxT: power("qmaxt"),

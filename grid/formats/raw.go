@@ -117,10 +117,10 @@ func readRAW(_ string, text []byte) (*matpower.Case, error) {
 	y.gens()
 	y.corrections()
 	y.branches()
-	y.each("TRANSFORMER", windings, y.transformer)
+	y.visit("TRANSFORMER", windings, y.transformer)
 	y.addShunts()
-	y.each("TWO-TERMINAL DC", three, y.dcLine)
-	y.each("VOLTAGE SOURCE CONVERTER", three, y.converters)
+	y.visit("TWO-TERMINAL DC", dcLines, y.dcLine)
+	y.visit("VOLTAGE SOURCE CONVERTER", dcLines, y.converters)
 	y.compensators()
 	y.refuse()
 	if y.remote {
@@ -129,8 +129,8 @@ func readRAW(_ string, text []byte) (*matpower.Case, error) {
 	return y.c, nil
 }
 
-// behind counts the lines of a multi-terminal line or a GNE, and finds the field of its status.
-func behind(r rawRecord, section string) (lines, status int) {
+// recordSize counts the lines of a multi-terminal line or a GNE, and finds the field of its status.
+func recordSize(r rawRecord, section string) (lines, status int) {
 	lines, status = 1, 2
 	switch section {
 	case "MULTI-TERMINAL DC":
@@ -147,8 +147,8 @@ func behind(r rawRecord, section string) (lines, status int) {
 // refuse names what is in service and no case holds.
 func (y *rawCase) refuse() {
 	for _, section := range []string{"MULTI-TERMINAL DC", "GNE", "INDUCTION MACHINE"} {
-		y.each(section, func(r rawRecord) int { lines, _ := behind(r, section); return lines }, func(records []rawRecord) {
-			if _, status := behind(records[0], section); records[0].integer(status, 1) != 0 {
+		y.visit(section, func(r rawRecord) int { lines, _ := recordSize(r, section); return lines }, func(records []rawRecord) {
+			if _, status := recordSize(records[0], section); records[0].integer(status, 1) != 0 {
 				failf(records[0].line, "%s %s is in service, which a case cannot hold: put it out of service, and loads in its place", strings.ToLower(section), records[0].text(0))
 			}
 		})
@@ -460,19 +460,19 @@ type winding struct {
 	base  float64 // nominal over the bus's voltage, squared
 }
 
-// each visits the elements of a section whose records have several lines.
-func (y *rawCase) each(section string, lines func(first rawRecord) int, visit func(records []rawRecord)) {
+// visit reads the elements of a section whose records have several lines.
+func (y *rawCase) visit(section string, lines func(first rawRecord) int, read func(records []rawRecord)) {
 	for records := y.sections[section]; len(records) > 0; {
 		n := lines(records[0])
 		if len(records) < n {
 			failf(records[0].line, "%s %s of %d lines instead of %d", strings.ToLower(section), records[0].text(0), len(records), n)
 		}
-		visit(records[:n])
+		read(records[:n])
 		records = records[n:]
 	}
 }
 
-func three(rawRecord) int { return 3 }
+func dcLines(rawRecord) int { return 3 }
 
 // windings counts the lines of a transformer: two and one a winding.
 func windings(r rawRecord) int {

@@ -88,9 +88,14 @@ func (n *Network) OneReference() *Network {
 
 // Islands numbers the parts that are connected without some branches, by bus, by one of their buses.
 func (n *Network) Islands(out ...int) []int {
+	return n.parts(func(k int) bool { return !slices.Contains(out, k) })
+}
+
+// parts are those that some branches connect.
+func (n *Network) parts(connects func(branch int) bool) []int {
 	parts := unionfind.New(n.Buses())
 	for k, from := range n.From {
-		if !slices.Contains(out, k) {
+		if connects(k) {
 			parts.Join(from, n.To[k])
 		}
 	}
@@ -103,26 +108,15 @@ func (n *Network) Islands(out ...int) []int {
 
 // Ties are the buses that branches of next to no impedance join, two or more each. A power flow starts them at one voltage: the
 // square of a difference, times such an admittance, is more power than Newton's method gets rid of.
-func (n *Network) Ties() (ties [][]int) {
+func (n *Network) Ties() [][]int {
 	const admittance = 1e4 // pu
-	parts, tied, place := unionfind.New(n.Buses()), make([]bool, n.Buses()), map[int]int{}
-	for k, from := range n.From {
-		if to := n.To[k]; math.Hypot(n.Gft[k], n.Bft[k]) > admittance && n.Shift(k) == 0 && n.tap[k] == 1 {
-			parts.Join(from, to)
-			tied[from], tied[to] = true, true
-		}
+	ties := make([][]int, n.Buses())
+	for b, part := range n.parts(func(k int) bool {
+		return math.Hypot(n.Gft[k], n.Bft[k]) > admittance && n.Shift(k) == 0 && n.tap[k] == 1
+	}) {
+		ties[part] = append(ties[part], b)
 	}
-	for b := range tied {
-		if !tied[b] {
-			continue
-		}
-		root := parts.Root(b)
-		if _, ok := place[root]; !ok {
-			place[root], ties = len(ties), append(ties, nil)
-		}
-		ties[place[root]] = append(ties[place[root]], b)
-	}
-	return ties
+	return slices.DeleteFunc(ties, func(tie []int) bool { return len(tie) < 2 })
 }
 
 // Shift is the phase shift of a branch, rad.

@@ -648,6 +648,8 @@ def _tables(source: Any) -> tuple[str, float, list[Floats]]:
 
 def _numbers(x: Any, name: str) -> Floats:
     """x as a C-contiguous array of numbers, or an InputError that names it."""
+    if np.ma.is_masked(x) or np.iscomplexobj(x):
+        raise InputError(f"{name}: want numbers, without masked or complex ones")
     try:
         return np.ascontiguousarray(np.asarray(x, dtype=float))
     except (TypeError, ValueError) as e:

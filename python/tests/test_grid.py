@@ -160,6 +160,8 @@ def test_what_is_refused(tmp_path):
         (lambda: grid.network({**powermodels(n), "dcline": {"1": {"br_status": 1}}}), "dcline 1 of PowerModels' data has no f_bus"),
         (lambda: grid.network({**tables(n), "dcline": np.ones((1, 17))}), "loss1 is 1"),
         (lambda: grid.network({**tables(n), "softlims": np.ones((1, 3))}), "softlims: no table that gpc uses"),
+        (lambda: grid.network({**tables(n), "bus": np.ma.masked_less(tables(n)["bus"], 0.5)}), "bus: want numbers, without masked"),
+        (lambda: grid.network({**tables(n), "branch": tables(n)["branch"] * (1 + 1j)}), "branch: want numbers, without masked or complex"),
         (lambda: grid.network("nowhere.m"), "nowhere.m does not exist"),
         (lambda: grid.network(__file__ + "/x.json"), "x.json"),
         (lambda: grid.network(broken), "broken.json:1: .*JSON"),

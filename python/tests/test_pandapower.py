@@ -9,6 +9,7 @@ import pytest
 import gpc
 import gpc.grid as grid
 
+pandas = pytest.importorskip("pandas")
 pp = pytest.importorskip("pandapower")
 pn = pytest.importorskip("pandapower.networks")
 gp = pytest.importorskip("gpc.pandapower")
@@ -205,6 +206,16 @@ def with_switches(net):
     pp.create_switch(net, 0, 2, "l", closed=False)
 
 
+def with_tables(net):
+    """A transformer and a shunt whose steps stand in tables."""
+    with_trafo(tap_pos=2, tap_changer_type="Tabular", tap_dependency_table=True, id_characteristic_table=0)(net)
+    columns = {"voltage_ratio": [1, 1.02, 1.05], "angle_deg": [0.0, 3, 5], "vk_percent": [12.0, 12.6, 13.2], "vkr_percent": [0.42, 0.43, 0.45]}
+    net["trafo_characteristic_table"] = pandas.DataFrame({"id_characteristic": 0, "step": [0, 1, 2], **columns})
+    pp.create_shunt(net, 1, q_mvar=-8, p_mw=0.1, step=2, vn_kv=105.0)
+    net.shunt["step_dependency_table"], net.shunt["id_characteristic_table"] = True, 0
+    net["shunt_characteristic_table"] = pandas.DataFrame({"id_characteristic": 0, "step": [1, 2, 3], "q_mvar": [-5.0, -11, -20], "p_mw": [0.1, 0.2, 0.3]})
+
+
 def with_shorted_line(net):
     """A line beside a closed switch begins where it ends."""
     bus = pp.create_bus(net, 110, min_vm_pu=0.9, max_vm_pu=1.1)
@@ -234,7 +245,7 @@ def with_flexible_load(net):
 
 
 ELEMENTS = {
-    "trafo": with_trafo(), "iron losses": with_trafo(pfe_kw=500.0, i0_percent=5.0, shift_degree=0.0), "trafo3w": with_trafo3w, "switches": with_switches, "shorted line": with_shorted_line, "dcline": with_dcline,
+    "trafo": with_trafo(), "iron losses": with_trafo(pfe_kw=500.0, i0_percent=5.0, shift_degree=0.0), "trafo3w": with_trafo3w, "switches": with_switches, "shorted line": with_shorted_line, "tables": with_tables, "dcline": with_dcline,
     "asymmetric_load": lambda net: pp.create_asymmetric_load(net, 1, 1, 2, 1, 0.1, 0.2, 0.3), "asymmetric_sgen": lambda net: pp.create_asymmetric_sgen(net, 1, 1, 2, 1, 0.1, 0.2, 0.3),
     "ward": lambda net: pp.create_ward(net, 1, 2, 0.5, 3, 0.2), "xward": lambda net: pp.create_xward(net, 1, 2, 0.5, 0.3, 0.2, 0.5, 5, 1.0),
     "shunt": lambda net: pp.create_shunt(net, 1, q_mvar=-8, p_mw=0.1, step=2), "storage": lambda net: pp.create_storage(net, 1, 3, 10, q_mvar=1),
