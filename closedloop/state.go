@@ -79,13 +79,10 @@ func State(fields map[string]json.RawMessage, spec *domain.Spec, gaps bool) (s, 
 				return nil, nil, fieldErrorf(name, "unknown field %q: an observation by lists has \"s\" and \"c\" alone", name)
 			}
 		}
-		if s, err = list(fields["s"], "s", spec.Measured, gaps); err != nil {
-			return nil, nil, err
+		if s, err = list(fields["s"], "s", spec.Measured, gaps); err == nil {
+			c, err = list(fields["c"], "c", spec.Context, gaps)
 		}
-		if c, err = list(fields["c"], "c", spec.Context, gaps); err != nil {
-			return nil, nil, err
-		}
-		return s, c, nil
+		return s, c, err
 	}
 	names := map[string]bool{}
 	values := func(variables []domain.Variable) ([]float64, error) {
@@ -107,10 +104,10 @@ func State(fields map[string]json.RawMessage, spec *domain.Spec, gaps bool) (s, 
 		}
 		return v, nil
 	}
-	if s, err = values(spec.Measured); err != nil {
-		return nil, nil, err
+	if s, err = values(spec.Measured); err == nil {
+		c, err = values(spec.Context)
 	}
-	if c, err = values(spec.Context); err != nil {
+	if err != nil {
 		return nil, nil, err
 	}
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
@@ -140,12 +137,10 @@ func list(raw json.RawMessage, key string, variables []domain.Variable, gaps boo
 			return nil, fieldErrorf(key, "field %q: want a list of numbers: %v", key, err)
 		}
 	}
-	if n := len(entries); n != len(variables) {
-		text := fmt.Sprintf("field %q has %d entries, the case has %d", key, n, len(variables))
-		if n < len(variables) {
-			text += ": the next is " + variables[n].Name
-		}
-		return nil, fieldErrorf(key, "%s", text)
+	if n := len(entries); n > len(variables) {
+		return nil, fieldErrorf(key, "field %q has %d entries, the case has %d", key, n, len(variables))
+	} else if n < len(variables) {
+		return nil, fieldErrorf(key, "field %q has %d entries, the case has %d: the next is %s", key, n, len(variables), variables[n].Name)
 	}
 	v := make([]float64, len(entries))
 	for i, e := range entries {
