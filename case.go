@@ -247,17 +247,11 @@ func readWeights(file string) ([]byte, error) {
 		return nil, BadInput(err)
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err == nil && info.Size() <= maxWeights { // a device has no size
-		var data []byte
-		if data, err = io.ReadAll(io.LimitReader(f, maxWeights+1)); len(data) <= maxWeights {
-			return data, BadInput(err)
-		}
+	data, err := io.ReadAll(io.LimitReader(f, maxWeights+1))
+	if len(data) > maxWeights {
+		return nil, badInputf("%s: more than %d bytes, which weights may have at most", file, maxWeights)
 	}
-	if err != nil {
-		return nil, BadInput(err)
-	}
-	return nil, badInputf("%s: more than %d bytes, which weights may have at most", file, maxWeights)
+	return data, BadInput(err)
 }
 
 // method finds a method by its name, or by the name that it had, "" for the default.
@@ -275,7 +269,7 @@ func (c *Case) method(name string) (domain.Method, error) {
 			return m, nil
 		}
 	}
-	if strings.HasPrefix(name, exactMethod) && len(c.def.Problem.Spec().Switches) > 0 {
+	if strings.HasPrefix(name, exactMethod) && len(c.Spec().Switches) > 0 {
 		return domain.Method{}, badInputf("case %s has switched actions, for which there is no exact solver %q: %q decides without a map", c.Name(), name, c.mapless())
 	}
 	return domain.Method{}, badInputf("case %s has no method %q%s (it has %s)", c.Name(), name, names.Meant(name, all), names.List(all))
@@ -299,10 +293,9 @@ const exactMethod = "nmpc"
 
 // mapless is the method to name that needs no map: of cases with switched actions a search, which solves the other actions.
 func (c *Case) mapless() string {
-	switch spec := c.def.Problem.Spec(); {
-	case len(spec.Switches) == 0:
+	if n := len(c.Spec().Switches); n == 0 {
 		return exactMethod
-	case len(spec.Switches) < spec.ActionSize():
+	} else if n < c.Spec().ActionSize() {
 		return "relaxed-512-polish"
 	}
 	return "search-512"

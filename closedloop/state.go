@@ -102,10 +102,10 @@ func State(fields map[string]json.RawMessage, spec *domain.Spec, gaps bool) (s, 
 		}
 		return v, nil
 	}
-	if s, err = values(spec.Measured); err != nil {
-		return nil, nil, err
+	if s, err = values(spec.Measured); err == nil {
+		c, err = values(spec.Context)
 	}
-	if c, err = values(spec.Context); err != nil {
+	if err != nil {
 		return nil, nil, err
 	}
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
@@ -135,12 +135,10 @@ func list(raw json.RawMessage, key string, variables []domain.Variable, gaps boo
 			return nil, fieldErrorf(key, "field %q: want a list of numbers: %v", key, err)
 		}
 	}
-	if n := len(entries); n != len(variables) {
-		text := fmt.Sprintf("field %q has %d entries, the case has %d", key, n, len(variables))
-		if n < len(variables) {
-			text += ": the next is " + variables[n].Name
-		}
-		return nil, fieldErrorf(key, "%s", text)
+	if n := len(entries); n > len(variables) {
+		return nil, fieldErrorf(key, "field %q has %d entries, the case has %d", key, n, len(variables))
+	} else if n < len(variables) {
+		return nil, fieldErrorf(key, "field %q has %d entries, the case has %d: the next is %s", key, n, len(variables), variables[n].Name)
 	}
 	v := make([]float64, len(entries))
 	for i, e := range entries {

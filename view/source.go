@@ -13,7 +13,6 @@ import (
 	"maps"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/gpc-engine/gpc/domain"
 )
@@ -163,27 +162,19 @@ type Frame struct {
 	Grid   *domain.OperatingPoint `json:"grid,omitempty"`
 }
 
-// leaveRules takes the smallest margin from the limits alone where the rules of switched actions are kept: one says that a
-// value is of the list, and is 0 at every decision. That one is left out.
+// leaveRules leaves out the last margins, the rules of switched actions, where they are kept: that a value is of the list is 0 at
+// every decision.
 func (f *Frame) leaveRules(spec *domain.Spec) {
-	if len(f.Margins) == 0 || len(spec.Switches) == 0 || f.Margin < -spec.MarginTolerance {
+	limits := len(f.Margins)
+	for _, w := range spec.Switches {
+		limits -= 1 + min(1, slices.Max(w.Least)-1) + min(1, w.Most)
+	}
+	if limits < 0 || len(spec.Switches) == 0 || f.Margin < -spec.MarginTolerance {
 		return
 	}
-	limits := slices.Clone(f.Margins)
-	f.Margins = slices.Clone(f.Margins)
-	for i, m := range spec.Margins {
-		for _, w := range spec.Switches {
-			switch rule, ok := strings.CutPrefix(m.Name, spec.Action[w.Action].Name+" "); {
-			case ok && rule == "value":
-				f.Margins[i] = math.NaN()
-				fallthrough
-			case ok && (rule == "least time" || rule == "changes"):
-				limits[i] = math.Inf(1)
-			}
-		}
-	}
-	if f.Margin = domain.Smallest(limits); math.IsInf(f.Margin, 1) {
-		f.Margin = math.NaN()
+	f.Margins, f.Margin = f.Margins[:limits], math.NaN()
+	if limits > 0 {
+		f.Margin = domain.Smallest(f.Margins)
 	}
 }
 
