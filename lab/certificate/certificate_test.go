@@ -135,6 +135,16 @@ func TestUnidentifiableLatentIsSaidPlainly(t *testing.T) {
 	}
 }
 
+// Verdict returns the verdict of a condition by name, "" if there is none.
+func (c *Certificate) Verdict(name string) Verdict {
+	for _, d := range c.Conditions {
+		if d.Name == name {
+			return d.Verdict
+		}
+	}
+	return ""
+}
+
 // With a margin everywhere the feasible-step condition is exactly the inequality.
 func TestFeasibleStepCondition(t *testing.T) {
 	k := Constants{GammaMin: 0.1, KDu: 2, KDs: 1, Lf: 1, Sigma0: 1, SigmaRowSpace: 1, MuPL: 4, DeltaFeas: 0.05, DeltaLoc: 0.02, VMax: 1, Dt: 0.02, Epsilon: 0.1}

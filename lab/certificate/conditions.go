@@ -204,16 +204,6 @@ func (d *Condition) Beyond() string {
 	return text
 }
 
-// Verdict returns the verdict of a condition by name, "" if there is none.
-func (c *Certificate) Verdict(name string) Verdict {
-	for _, d := range c.Conditions {
-		if d.Name == name {
-			return d.Verdict
-		}
-	}
-	return ""
-}
-
 // WriteTable writes constants and conditions as text.
 func (c *Certificate) WriteTable(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
