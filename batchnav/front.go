@@ -227,9 +227,8 @@ func (f *Fronts) Front(ctx context.Context, obs Observation, opt FrontOptions) (
 	return front, nil
 }
 
-// polish improves the plans of points by the problem's own method, each from its own and then from what is cheapest under its weights of
-// others'. Of more than polishedPoints the others try what lies between the two cheapest of these. Where the roll-out of a plan's
-// projected actions keeps the limits and costs less than the point, it is the point's.
+// polish improves the plans of points by the problem's own method, each from its own and then from the cheapest of others' under its
+// weights. Beyond polishedPoints a point tries what lies between the two cheapest of these. The better plan stays.
 func (f *Fronts) polish(ctx context.Context, front *Front, obs Observation, opt FrontOptions) error {
 	improve := domain.AbilitiesOfProblem(f.problem).Polish
 	able := f.search == nil && improve != nil && f.problem.Spec().Plan == 1
@@ -261,7 +260,7 @@ func (f *Fronts) polish(ctx context.Context, front *Front, obs Observation, opt 
 	if opt.Polish < 0 {
 		opt.Polish = polishIterations
 	}
-	given := slices.Clone(front.Points)
+	initial := slices.Clone(front.Points)
 	// adopt makes a plan a point's where that is better.
 	adopt := func(p *FrontPoint, plan []float64) {
 		q := simulated(f.problem, obs, p.W, slices.Clone(plan), true)
@@ -271,21 +270,17 @@ func (f *Fronts) polish(ctx context.Context, front *Front, obs Observation, opt 
 	}
 	// attempt gives a point a plan, and what the problem's method makes of it.
 	attempt := func(p *FrontPoint, plan []float64) {
-		if adopt(p, plan); improve(obs.S, obs.C, domain.Preference{W: p.W}, nil, plan, opt.Polish) {
+		if adopt(p, plan); ctx.Err() == nil && improve(obs.S, obs.C, domain.Preference{W: p.W}, nil, plan, opt.Polish) {
 			adopt(p, plan)
 		}
 	}
-	each := func(numbers []int, do func(i int)) {
-		parallel.Each(max(1, opt.Threads), len(numbers), func(_, k int) {
-			if ctx.Err() == nil {
-				do(numbers[k])
-			}
-		})
+	visit := func(numbers []int, task func(i int)) {
+		parallel.Each(max(1, opt.Threads), len(numbers), func(_, k int) { task(numbers[k]) })
 	}
-	chosen, others := numbers[:n], numbers[n:]
-	each(chosen, func(i int) { attempt(&front.Points[i], slices.Clone(front.Points[i].plan)) })
+	sources, remainder := numbers[:n], numbers[n:]
+	visit(sources, func(i int) { attempt(&front.Points[i], slices.Clone(front.Points[i].plan)) })
 	points := slices.Clone(front.Points)
-	each(chosen, func(i int) {
+	visit(sources, func(i int) {
 		best, second := cheapest(points, points[i].W)
 		if best == &points[i] { // its own was polished
 			best = second
@@ -295,10 +290,10 @@ func (f *Fronts) polish(ctx context.Context, front *Front, obs Observation, opt 
 		}
 	})
 	points = points[:0]
-	for _, i := range chosen {
+	for _, i := range sources {
 		points = append(points, front.Points[i])
 	}
-	each(others, func(i int) {
+	visit(remainder, func(i int) {
 		p := &front.Points[i]
 		if best, second := cheapest(points, p.W); second != nil {
 			plan, share := slices.Clone(best.plan), floats.Distance(p.W, best.W, 1)
@@ -308,8 +303,8 @@ func (f *Fronts) polish(ctx context.Context, front *Front, obs Observation, opt 
 			adopt(p, plan)
 		}
 	})
-	for i := range given {
-		if !slices.Equal(front.Points[i].plan, given[i].plan) {
+	for i := range initial {
+		if !slices.Equal(front.Points[i].plan, initial[i].plan) {
 			front.Polished++
 		}
 	}
@@ -451,7 +446,7 @@ func (f *Front) bisect(pairs [][2]int, bounds []float64, most int) (middles [][]
 
 // compare marks the dominated points, and finds what follows from the others.
 func (f *Front) compare(objectives int) {
-	f.Knee, f.Ideal, f.Nadir = -1, slices.Repeat([]float64{math.Inf(1)}, objectives), slices.Repeat([]float64{math.Inf(-1)}, objectives)
+	f.Ideal, f.Nadir = slices.Repeat([]float64{math.Inf(1)}, objectives), slices.Repeat([]float64{math.Inf(-1)}, objectives)
 	var order []int
 	for i := range f.Points {
 		if f.Points[i].Feasible {
@@ -488,28 +483,7 @@ func (f *Front) compare(objectives int) {
 	if len(nondominated) == 0 {
 		f.Ideal, f.Nadir = nil, nil
 	}
-	least := math.Inf(1)
-	for _, i := range nondominated {
-		if sum := f.distance(i); sum < least {
-			least, f.Knee = sum, i
-		}
-	}
-}
-
-// distance is the sum of a point's objectives, each from 0 at Ideal to 1 at Nadir.
-func (f *Front) distance(i int) (sum float64) {
-	for j := range f.Ideal {
-		sum += f.share(i, j)
-	}
-	return sum
-}
-
-// share is an objective of a point, from 0 at Ideal to 1 at Nadir.
-func (f *Front) share(i, j int) float64 {
-	if reach := f.Nadir[j] - f.Ideal[j]; reach > 0 {
-		return (f.Points[i].J[j] - f.Ideal[j]) / reach
-	}
-	return 0
+	f.Knee = f.Best(slices.Repeat([]float64{math.Inf(1)}, objectives))
 }
 
 // exceeds is how far the objectives of a point are above bounds, in all.
@@ -554,7 +528,9 @@ func (f *Front) least(bounds []float64, objectives ...int) int {
 			continue
 		}
 		for _, j := range objectives {
-			sum += f.share(i, j)
+			if reach := f.Nadir[j] - f.Ideal[j]; reach > 0 {
+				sum += (p.J[j] - f.Ideal[j]) / reach
+			}
 		}
 		if sum < least {
 			best, least = i, sum

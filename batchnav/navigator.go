@@ -416,7 +416,7 @@ func (a *Batch) execute(i int, obs *Observation, d *Decision) {
 	d.Correction, d.Gap, d.Breaks = 0, 0, false
 	d.Consistent = flags&backend.LoopConsistent != 0
 	d.Limit = a.limit(l.variance)
-	if w := a.preference(obs).W; len(w) > 0 && l.pursuit.goal == nil && slices.Min(w) < a.spec.Training.LeastWeight() {
+	if w := a.preference(obs).W; len(w) > 0 && slices.Min(w) < 0.01 && l.pursuit.goal == nil && a.spec.Training.Design == (domain.WeightDesign{}) {
 		d.Fallback |= domain.FallbackWeights
 	}
 	d.OffMap = l.bad || !(d.Residual <= d.Limit) || a.outsideEnvelope(l.state, obs.C, l.variance)

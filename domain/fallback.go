@@ -45,7 +45,7 @@ const (
 	FallbackMethod Fallback = 1 << 15
 	// FallbackGap: an action may cost less by more than LargestGap; see ProblemAbilities.Gap.
 	FallbackGap Fallback = 1 << 16
-	// FallbackWeights: a weight of the preference is less than the map was trained with; see Training.LeastWeight.
+	// FallbackWeights: a weight is below a hundredth, as few random weights of samples are. Other designs have the edges of the simplex.
 	FallbackWeights Fallback = 1 << 17
 )
 

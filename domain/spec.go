@@ -262,15 +262,6 @@ type Training struct {
 	Fade float64
 }
 
-// LeastWeight is the least weight of an objective that a full dataset has samples of. One random weight in a hundred is less than a
-// hundredth; other designs have the edges of the simplex.
-func (t *Training) LeastWeight() float64 {
-	if t.Design.Name == "" || t.Design.Name == "random" {
-		return 0.01
-	}
-	return 0
-}
-
 // WeightDesign says how the fixed preferences of a full dataset are chosen: the
 // name that `--design` takes, "" for its default, with the reference objective
 // and the range of log10 w_j/w_Reference of a logarithmic or mixed one.

@@ -462,3 +462,14 @@ func (d devices) likePaperOf(name string) []closedloop.Result {
 	}
 	return nil
 }
+
+// What the page about fronts says of all loops with a goal together is what the record says.
+func TestGoalsAreCountedTogether(t *testing.T) {
+	sums := map[string]float64{}
+	for _, m := range devices(recorded(t)).printed(below("BenchmarkGoal")).Benchmarks {
+		for metric, v := range m.Metrics {
+			sums[metric] += v
+		}
+	}
+	claimsOf(t, "docs/explain/front.md").says("`polish` keeps %.0f bounds of %.0f, `nmpc` %.0f and `direct` %.0f", sums["polish_kept"], sums["states"], sums["nmpc_kept"], sums["direct_kept"])
+}
