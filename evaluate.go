@@ -100,7 +100,7 @@ func (c *Case) Evaluate(ctx context.Context, s Setup, e engine.Options, opt clos
 	if err != nil {
 		return nil, err
 	}
-	c = c.until(ctx)
+	c = c.cancellable(ctx)
 	setting, err := c.computing(s, e)
 	if err != nil {
 		return nil, err
@@ -240,7 +240,7 @@ func (c *Case) Pair(ctx context.Context, methods []Contender, file string, e eng
 	if err != nil {
 		return nil, err
 	}
-	c = c.until(ctx)
+	c = c.cancellable(ctx)
 	var all []closedloop.Contender
 	record := closedloop.PairedMap{File: strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))}
 	if file == "" {

@@ -294,7 +294,7 @@ func (c *Case) keepingOff() (*Case, *domain.Backoff, error) {
 		return nil, nil, err
 	}
 	def.Guard, def.Shift, def.Shifts = c.def.Guard, c.def.Shift, c.def.Shifts
-	return c.defined(def).until(c.context), backoff, nil
+	return c.defined(def).cancellable(c.context), backoff, nil
 }
 
 // boundsInTime refuses what keeps stated bounds off the limits behind a delay.
@@ -312,13 +312,15 @@ func (c *Case) defined(def domain.Case) *Case {
 	return &clone
 }
 
-// until is the case whose searches and solves end with ctx; nil: with none.
-func (c *Case) until(ctx context.Context) *Case {
-	clone := *c
-	if clone.context = ctx; ctx != nil {
-		clone.def.Solver = domain.SolverUntil(ctx, c.def.Solver)
+// cancellable is the case whose searches and solves end with ctx; nil: with none.
+func (c *Case) cancellable(ctx context.Context) *Case {
+	def := c.def
+	if ctx != nil {
+		def.Solver = domain.SolverUntil(ctx, def.Solver)
 	}
-	return &clone
+	clone := c.defined(def)
+	clone.context = ctx
+	return clone
 }
 
 // UncertainGains is the case in which the gain of every actuator is a parameter, which the scenario draws from 1 − share to 1 + share:
