@@ -58,7 +58,7 @@ func (a *Batch) weigh(obs []Observation) ([]Observation, error) {
 	return weighed, nil
 }
 
-// spend takes what the last action of a loop costs from the bounds of its goal.
+// spend takes what the last action of a loop costs from the bounds of its goal; of a state that nobody measured it is not known.
 func (a *Batch) spend(l *loop) {
 	if l.pursuit.goal == nil || !l.history.decision {
 		return
@@ -66,7 +66,7 @@ func (a *Batch) spend(l *loop) {
 	J := make([]float64, a.spec.ObjectiveSize())
 	a.problem.Objectives(l.lastS, l.lastU, l.lastC, J)
 	for j, v := range J {
-		l.pursuit.most[j] -= v
+		l.pursuit.most[j] -= finiteOr(v, 0)
 	}
 }
 
