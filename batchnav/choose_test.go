@@ -260,3 +260,20 @@ func TestAGoalGoesOnNextToWeights(t *testing.T) {
 		s, c = next, nextC
 	}
 }
+
+// A bound stays one where nobody has measured the state that an action was decided in.
+func TestABoundOutlivesASensorsFault(t *testing.T) {
+	n, err := NewNavigator(ref.New(), testdomain.Map(testdomain.NewCart(cartSteps), 5, false), finite{testdomain.NewCart(cartSteps)}, Options{Direct: true, NoiseFree: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	goal := domain.Preference{Goal: &domain.Goals{Bounds: []domain.Bound{{Objective: 1, Most: 3}}}}
+	for _, s := range [][]float64{{math.NaN(), 0.1}, {-0.5, 0.1}, {-0.5, math.Inf(1)}, {-0.5, 0.1}} {
+		if _, err := n.Decide(s, []float64{0}, goal); err != nil {
+			t.Fatal(err)
+		}
+		if left := n.batch.loops[0].pursuit.most[1]; !(left <= 3) || math.IsInf(left, 0) {
+			t.Errorf("%v: %g of 3 are left", s, left)
+		}
+	}
+}

@@ -58,14 +58,16 @@ func (a *Batch) weigh(obs []Observation) ([]Observation, error) {
 	return weighed, nil
 }
 
-// spend takes what the last action of a loop costs from the bounds of its goal.
+// spend takes what the last action of a loop costs from the bounds of its goal; of a state that nobody measured it is not known.
 func (a *Batch) spend(l *loop) {
 	if l.pursuit.goal == nil || !l.history.decision {
 		return
 	}
 	J := make([]float64, a.spec.ObjectiveSize())
 	a.problem.Objectives(l.lastS, l.lastU, l.lastC, J)
-	tensor.Axpy(-1, J, l.pursuit.most)
+	for j, v := range J {
+		l.pursuit.most[j] -= finiteOr(v, 0)
+	}
 }
 
 // reach finds the weights of the front's point that reaches a goal best from here on. Of an observation that is not

@@ -79,13 +79,16 @@ type App struct {
 const DefaultPatience = 1500 * time.Millisecond
 
 // Main runs the program with the process's arguments and signals, and returns
-// the exit code. Ctrl-C and SIGTERM end a command within two seconds, a second one at once;
+// the exit code. Ctrl-C, SIGTERM and SIGHUP end a command within two seconds, a second one at once;
 // under --requeue SIGUSR1 does too, and there is no second one.
 func Main(app *App) int {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	app.signals, app.requeue = make(chan os.Signal, 1), new(atomic.Bool)
 	signal.Notify(app.signals, os.Interrupt, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) { // as under nohup
+		signal.Notify(app.signals, syscall.SIGHUP)
+	}
 	go func() {
 		<-app.signals
 		// The next one has its usual effect, but for a launcher's, which may signal a job's

@@ -101,6 +101,10 @@ func (k *pathIntegral) Abilities() *domain.ControllerAbilities {
 func (k *pathIntegral) shift() { copy(k.plan, k.plan[len(k.last):]) }
 
 func (k *pathIntegral) Decide(s, c []float64, pref domain.Preference, u []float64) (domain.Decision, error) {
+	if !tensor.Finite(s) || !tensor.Finite(c) {
+		k.problem.Fallback(s, c, u)
+		return domain.Decided(false), nil
+	}
 	steps, updates := min(k.steps, k.decisionsLeft(c)), 1
 	if k.t == 0 {
 		updates = pathFirst

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/tensor"
 )
 
 // Rows are the methods that every case has whose Solver is a domain.Receding: what a map
@@ -169,6 +170,9 @@ func (r *receding) Reset(domain.Episode) error {
 }
 
 func (r *receding) Decide(s, c []float64, pref domain.Preference, u []float64) (domain.Decision, error) {
+	if r.blind(s, c, u) {
+		return domain.Decided(false), nil
+	}
 	d, err := r.solve(s, c, pref, u)
 	if err == nil {
 		r.execute(s, c, u)
@@ -184,6 +188,16 @@ func (r *receding) Abilities() *domain.ControllerAbilities {
 func (r *receding) missed(_, _, u []float64) {
 	copy(r.last, u)
 	r.t++
+}
+
+// blind answers an observation that is not finite by the fallback.
+func (r *receding) blind(s, c, u []float64) bool {
+	if tensor.Finite(s) && tensor.Finite(c) {
+		return false
+	}
+	r.problem.Fallback(s, c, u)
+	r.missed(s, c, u)
+	return true
 }
 
 // solve writes the first action of the plan from (s, c).
@@ -270,6 +284,12 @@ func (a *ahead) Reset(ep domain.Episode) error {
 }
 
 func (a *ahead) Decide(s, c []float64, pref domain.Preference, u []float64) (d domain.Decision, err error) {
+	copy(a.s, s)
+	copy(a.c, c)
+	if a.blind(s, c, u) {
+		a.ready = false
+		return domain.Decided(false), nil
+	}
 	if d = a.planned; a.ready && a.preference.Equal(pref) {
 		if copy(u, a.u); a.correcting != nil {
 			a.correcting.Correct(s, c, u)
@@ -280,8 +300,6 @@ func (a *ahead) Decide(s, c []float64, pref domain.Preference, u []float64) (d d
 	a.ready = false
 	a.execute(s, c, u)
 	a.preference.Adaptive, a.preference.W = pref.Adaptive, append(a.preference.W[:0], pref.W...)
-	copy(a.s, s)
-	copy(a.c, c)
 	return d, nil
 }
 
@@ -297,6 +315,9 @@ func (a *ahead) Abilities() *domain.ControllerAbilities {
 }
 
 func (a *ahead) prepare() (err error) {
+	if !tensor.Finite(a.s) || !tensor.Finite(a.c) {
+		return nil
+	}
 	a.problem.Step(a.s, a.c, a.last, a.nextS, a.nextC)
 	a.s, a.nextS = a.nextS, a.s
 	a.c, a.nextC = a.nextC, a.c

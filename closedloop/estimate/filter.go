@@ -231,7 +231,14 @@ func (f *Filter) Update(y, c, s, context []float64) error {
 		return fmt.Errorf("estimate: %d outputs, %d context entries, room for %d states and %d context entries: case %q has %d outputs, %d states and %d context entries",
 			len(y), len(c), len(s), len(context), f.problem.Spec().Name, f.ny, f.ns, f.nc)
 	}
-	copy(f.c, c)
+	if !tensor.Finite(f.x) || !tensor.Finite(f.root) { // from a prediction that has left the numbers no measurement leads back
+		f.Reset()
+	}
+	for i, v := range c {
+		if v-v == 0 { // what nobody measured is as predicted
+			f.c[i] = v
+		}
+	}
 	f.place()
 	if f.window != nil {
 		f.window.open(f)
@@ -249,6 +256,11 @@ func (f *Filter) Update(y, c, s, context []float64) error {
 	f.place()
 	copy(s, f.x)
 	copy(context, f.c)
+	for i, v := range c {
+		if v-v != 0 && !slices.ContainsFunc(f.measurement.Unknown, func(p domain.Unknown) bool { return p.Context == i }) {
+			context[i] = v // no decision is made by it
+		}
+	}
 	return nil
 }
 

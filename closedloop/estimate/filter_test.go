@@ -272,3 +272,34 @@ func TestStatesAreMeasuredAsByAFunction(t *testing.T) {
 		}
 	}
 }
+
+// Neither an entry of the context that nobody measured nor a prediction that leaves the numbers ends an estimate for good.
+func TestAnEstimateComesBack(t *testing.T) {
+	p, m := pendulum(t), angle()
+	m.Unknown = m.Unknown[:1]
+	for _, what := range []string{"context", "action"} {
+		f := require.Get(estimate.New(p, m, nil, nil))(t)
+		s, c, y, e, ec := []float64{0.4, 0}, []float64{9.5, 0, 0}, make([]float64, 1), make([]float64, 2), make([]float64, 3)
+		next, after := make([]float64, 2), make([]float64, 3)
+		for k := range 200 {
+			y[0] = math.Sin(s[0])
+			shown, u := []float64{math.NaN(), 0, float64(k) / 200}, []float64{2 * math.Sin(0.3*float64(k))}
+			if k == 40 && what == "context" {
+				shown[1] = math.NaN()
+			}
+			require.OK(t, f.Update(y, shown, e, ec))
+			if math.IsNaN(ec[1]) != math.IsNaN(shown[1]) {
+				t.Errorf("decision %d: the wind is %v, estimated %v", k, shown[1], ec[1])
+			}
+			p.Step(s, c, u, next, after)
+			copy(s, next)
+			if k == 40 && what == "action" {
+				u[0] = math.NaN()
+			}
+			f.Predict(u)
+		}
+		if !(math.Abs(e[0]-s[0]) < 0.2 && math.Abs(ec[0]-9.5) < 0.5) {
+			t.Errorf("%s: the estimate is %v and %v, the state %v", what, e, ec, s)
+		}
+	}
+}

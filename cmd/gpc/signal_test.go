@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -82,6 +83,10 @@ func TestASignalEndsEveryCommand(t *testing.T) {
 	if len(named) != len(stopped) {
 		t.Errorf("gpc help has %d commands, this test %d", len(named), len(stopped))
 	}
+	ends := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) {
+		ends = append(ends, syscall.SIGHUP)
+	}
 	for command, lines := range stopped {
 		for i, line := range lines {
 			line = command + " " + line
@@ -97,7 +102,7 @@ func TestASignalEndsEveryCommand(t *testing.T) {
 				code := 0
 				for try := 0; try == 0 || try < 20 && command != "serve" && code == 0; try++ { // 0: it was done before it heard
 					p = amidst(t, file, dir, line, more...)
-					_ = p.Process.Signal([]os.Signal{os.Interrupt, syscall.SIGTERM}[i%2]) // its exit code says what came of it
+					_ = p.Process.Signal(ends[(len(command)+i)%len(ends)]) // its exit code says what came of it
 					code = p.code()
 				}
 				if command == "serve" && code != 0 {

@@ -187,12 +187,35 @@ static void take(measured *m, int i, double value, double y, const double *h, co
             m->root[a][b] -= gamma * gain[a] * phi[b];
 }
 
-/* Takes what is measured. */
+/* Nothing is measured yet. */
+static void start(measured *m)
+{
+    int i;
+
+    memcpy(m->x, mean, sizeof mean);
+    memset(m->before, 0, sizeof m->before);
+    memset(m->root, 0, sizeof m->root);
+    memset(m->repeated, 0, sizeof m->repeated);
+    memset(m->rejected, 0, sizeof m->rejected);
+    for (i = 0; i < N; i++)
+        m->root[i][i] = spread[i];
+    for (i = 0; i < NY; i++)
+        m->last[i] = (double)NAN;
+}
+
+/* Takes what is measured. Where a prediction has left the numbers, from which no measurement would lead back, it begins again. */
 static void update(measured *m, const double *y, const unsigned char *missing, const double *c)
 {
     double before[N], predicted[NY], h[NY][N];
-    int i;
+    int i, k, left = 0;
 
+    for (i = 0; i < N; i++) {
+        left = left || !number(m->x[i]);
+        for (k = 0; k <= i; k++)
+            left = left || !number(m->root[i][k]);
+    }
+    if (left)
+        start(m);
     memcpy(m->context, c, NC * sizeof *c);
     place(m);
     gpc_{{.Symbol}}_outputs_along(m->x, m->context, m->before, predicted, h);
@@ -234,17 +257,10 @@ static void into(measured *m, const double *u)
 {{end}}{{end}}
 void gpc_{{.Symbol}}_begin_measured(measured *m)
 {
-{{- if .Filtered}}
-    int i;
-{{end}}
     memset(m, 0, sizeof *m);
     gpc_{{.Symbol}}_begin(&m->loop);
 {{- if .Filtered}}
-    memcpy(m->x, mean, sizeof mean);
-    for (i = 0; i < N; i++)
-        m->root[i][i] = spread[i];
-    for (i = 0; i < NY; i++)
-        m->last[i] = (double)NAN;
+    start(m);
 {{- end}}
 }
 

@@ -3,6 +3,7 @@ package command
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"io"
 	"io/fs"
@@ -24,6 +25,8 @@ import (
 	"github.com/gpc-engine/gpc/grid/acopf"
 	"github.com/gpc-engine/gpc/grid/network"
 	"github.com/gpc-engine/gpc/grid/optima"
+	"github.com/gpc-engine/gpc/internal/durable"
+	"github.com/gpc-engine/gpc/internal/finite"
 	"github.com/gpc-engine/gpc/internal/machine"
 	"github.com/gpc-engine/gpc/internal/version"
 )
@@ -174,6 +177,11 @@ func (y *batch) run(ctx context.Context, args []string) (*optima.OptimalFlows, e
 	}
 	continued := false
 	if y.record != "" {
+		lock, err := durable.Acquire(y.record)
+		if err != nil {
+			return nil, cli.BadInputf("--record: %w", err)
+		}
+		defer lock.Release()
 		old, err := optima.ReadOptimalFlows(y.record)
 		switch {
 		case err != nil:
@@ -181,7 +189,7 @@ func (y *batch) run(ctx context.Context, args []string) (*optima.OptimalFlows, e
 		case old != nil && old.Commit != r.Commit:
 			return nil, cli.BadInputf("--record %s: build %s wrote it, this program is build %s: remove the file, or name another", y.record, old.Commit, r.Commit)
 		case old != nil:
-			r.Networks, continued = old.Networks, len(old.Networks) > 0
+			r.Networks, continued = slices.DeleteFunc(old.Networks, func(n optima.Network) bool { return n.Status == notRead }), len(old.Networks) > 0
 		}
 	}
 	values := map[string]publishedValue{}
@@ -196,9 +204,16 @@ func (y *batch) run(ctx context.Context, args []string) (*optima.OptimalFlows, e
 		return nil, err
 	}
 	var remainingSize int64
+	keys := map[string]string{}
 	for _, f := range files {
-		if r.Of(caseName(f.path)) == nil {
+		n := y.unsolved(f, values)
+		if keys[n.Name] = n.Key; r.Of(n.Name) == nil {
 			remainingSize += f.size
+		}
+	}
+	for _, n := range r.Networks {
+		if keys[n.Name] != n.Key {
+			return nil, cli.BadInputf("--record %s: network %s in it is of another file, option or published value: name another record", y.record, n.Name)
 		}
 	}
 	var doneSize int64
@@ -211,7 +226,7 @@ func (y *batch) run(ctx context.Context, args []string) (*optima.OptimalFlows, e
 		if r.Of(name) != nil {
 			continue
 		}
-		n, err := y.solveOne(ctx, f.path, values)
+		n, err := y.solveOne(ctx, f, values)
 		if err != nil {
 			return nil, err
 		}
@@ -254,17 +269,29 @@ func remaining(elapsed time.Duration, doneSize, total int64) string {
 // notRead is the status of a network that was not solved, such as a file with a mistake.
 const notRead = "not read"
 
-// solveOne reads, solves and checks a network. The result reports faults of the file; an error means that the
-// context ended.
-func (y *batch) solveOne(ctx context.Context, path string, values map[string]publishedValue) (*optima.Network, error) {
-	out := &optima.Network{Name: caseName(path), Status: notRead}
+// unsolved is a network that is not read yet, with the key of what its row depends on.
+func (y *batch) unsolved(f networkFile, values map[string]publishedValue) *optima.Network {
+	out := &optima.Network{Name: caseName(f.path), Status: notRead}
 	if v, ok := values[out.Name]; ok {
 		out.Published = &v.objective
 		if v.seconds != nil {
 			out.PeerMS = new(1e3 * *v.seconds)
 		}
 	}
-	err := y.solve(ctx, path, out)
+	var content []byte
+	if f.size > 0 { // 0: of a built-in network, or of a pipe
+		content, _ = os.ReadFile(f.path) // solve has the error
+	}
+	published, _ := finite.Marshal(out)
+	out.Key = durable.Sum(sha256.Sum256(fmt.Appendf(content, "%s %+v %v %v", published, y.opt, y.scale, y.starts)))
+	return out
+}
+
+// solveOne reads, solves and checks a network. The result reports faults of the file; an error means that the
+// context ended.
+func (y *batch) solveOne(ctx context.Context, f networkFile, values map[string]publishedValue) (*optima.Network, error) {
+	out := y.unsolved(f, values)
+	err := y.solve(ctx, f.path, out)
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}

@@ -12,6 +12,8 @@ import (
 	"github.com/gpc-engine/gpc/grid/matpower/cases"
 	"github.com/gpc-engine/gpc/grid/networktest"
 	"github.com/gpc-engine/gpc/grid/optima"
+	"github.com/gpc-engine/gpc/internal/durable"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 // folder has these networks and a table that says of some what their optimum is.
@@ -125,6 +127,47 @@ func TestARecordIsContinued(t *testing.T) {
 	}
 	if code, _, log := run("opf", "batch", dir, "--record", record); code != 2 || !strings.Contains(log, "has no name") {
 		t.Errorf("exit code %d: %s", code, log)
+	}
+}
+
+// A record is of its files, options and published values, and one process writes it. What could not be read is read again.
+func TestARecordOfAnotherBatchIsRefused(t *testing.T) {
+	dir, record := folder(t, table, "case9", "case14"), filepath.Join(t.TempDir(), "r.json")
+	write := func(name, text string) {
+		t.Helper()
+		require.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
+	}
+	write("faulty.m", "mpc.bus = [\n")
+	if code, _, log := run("opf", "batch", dir, "--record", record); code != 1 {
+		t.Fatalf("exit code %d: %s", code, log)
+	}
+	nine := string(require.Get(cases.Text("case9"))(t))
+	write("faulty.m", strings.Replace(nine, "case9", "faulty", 1))
+	if code, _, log := run("opf", "batch", dir, "--record", record); code != 0 || strings.Count(log, "[") != 1 {
+		t.Errorf("a file that was mended: exit code %d: %s", code, log)
+	}
+	refused := func(says string, args ...string) {
+		t.Helper()
+		if code, _, log := run(append([]string{"opf", "batch", "--record", record}, args...)...); code != 2 || !strings.Contains(log, says) {
+			t.Errorf("%v: exit code %d: %s", args, code, log)
+		}
+	}
+	another := "is of another file, option or published value"
+	for _, option := range []string{"--scale=1.1", "--starts=2", "--dispatchable=plain", "--feasibility=1e-6", "--max-iterations=60", "--threads=3"} {
+		refused(another, dir, option)
+	}
+	refused(another, filepath.Join(dir, "case9.m")) // the record has more
+	write(publishedTable, strings.Replace(table, "5.2967", "5.3967", 1))
+	refused("network case9 in it "+another, dir)
+	write(publishedTable, table)
+	write("case9.m", strings.Replace(nine, "90", "91", 1))
+	refused("network case9 in it "+another, dir)
+	write("case9.m", nine)
+	lock := require.Get(durable.Acquire(record))(t)
+	refused("is being written by", dir)
+	require.OK(t, lock.Release())
+	if code, _, log := run("opf", "batch", dir, "--record", record); code != 0 || strings.Contains(log, "[") {
+		t.Errorf("the same command: exit code %d: %s", code, log)
 	}
 }
 

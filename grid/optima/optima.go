@@ -25,6 +25,7 @@ type OptimalFlows struct {
 // Network is one file.
 type Network struct {
 	Name       string   `json:"name"`                      // of the file, without `.m`
+	Key        string   `json:"key,omitempty"`             // SHA-256 of its file, options and published values, which a continued record compares
 	Buses      int      `json:"buses"`                     // in service
 	Units      int      `json:"units"`                     // likewise
 	Branches   int      `json:"branches"`                  // likewise

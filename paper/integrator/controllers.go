@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/tensor"
 )
 
 // methods are the case's own. All but the oracle see only what Decide is given. A
@@ -69,8 +70,12 @@ func (r *recedingHorizon) Reset(domain.Episode) error {
 }
 
 func (r *recedingHorizon) Decide(s, c []float64, pref domain.Preference, u []float64) (domain.Decision, error) {
+	if !tensor.Finite(s) || !tensor.Finite(c) {
+		r.system.Fallback(s, c, u)
+		return domain.Decided(false), nil
+	}
 	t := stepOf(c)
-	if t >= Horizon {
+	if t < 0 || t >= Horizon {
 		return domain.Decision{}, fmt.Errorf("step %d is past the horizon of %d", t, Horizon)
 	}
 	var h horizonProblem

@@ -199,10 +199,13 @@ func (y *System) Fallback(s, c, u []float64) {
 	if tensor.Finite(s) {
 		u[0], u[1] = -s[2]/y.Params.Dt, -s[3]/y.Params.Dt
 		y.Project(s, c, u)
-		return
+	} else {
+		u[0], u[1] = 0, 0
+		y.discs(c).project(u)
 	}
-	u[0], u[1] = 0, 0
-	y.discs(c).project(u)
+	if !tensor.Finite(u) { // the action before is none
+		clear(u)
+	}
 }
 
 // Remaining is the number of decisions left at a context, at least 1; see

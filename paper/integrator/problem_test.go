@@ -259,6 +259,25 @@ func TestFallback(t *testing.T) {
 	}
 }
 
+// Whatever is observed, the fallback is a number, and the receding horizon's decisions are flagged where the observation is none.
+func TestWhatIsNoObservation(t *testing.T) {
+	y := systems(t)[0]
+	k := &recedingHorizon{system: y, work: newInterior(y), steps: 5}
+	for entry := range 9 {
+		for _, v := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), 1e308, -1e308} {
+			observed, u := []float64{-3, 0.5, 0, 0, 0, 0, 0.2, 0, 0}, make([]float64, 2)
+			observed[entry] = v
+			s, c := observed[:4], observed[4:]
+			if y.Fallback(s, c, u); math.IsNaN(u[0] - u[0] + u[1] - u[1]) {
+				t.Errorf("entry %d is %v: the fallback is %v", entry, v, u)
+			}
+			if d, err := k.Decide(s, c, domain.Preference{Adaptive: true}, u); err == nil && math.IsNaN(v-v) && d.Fallback == 0 {
+				t.Errorf("entry %d is %v: the decision is not flagged", entry, v)
+			}
+		}
+	}
+}
+
 // Step, the plant and Margins use one convention: the ellipse of step t stands
 // at c₀ + ρ·p[t], or, for the limit of one that looks ahead, at c₀ + ρ·p[t+1].
 func TestPlantMatchesProblem(t *testing.T) {

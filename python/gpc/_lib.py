@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ARRAY", "FLOAT", "HANDLE", "INT", "OUT", "TEXT",
-    "Error", "InputError", "Object", "address", "array", "as_json", "ask", "call", "create", "declare", "empty", "lib", "number", "remark", "text", "with_options", "write",
+    "Error", "InputError", "Object", "address", "array", "as_json", "ask", "call", "create", "declare", "empty", "lib", "number", "reals", "remark", "text", "with_options", "write",
 ]
 
 
@@ -350,6 +350,7 @@ def array(x: Any, dtype: Any, shape: Sequence[int | None], name: str, *, finite:
             raise InputError(f"{name}: want numbers: {e}") from None
     elif isinstance(x, np.ndarray) or hasattr(x, "__array__") and not written:
         a = np.asarray(x)
+        _unmasked(x, name)
     else:
         raise InputError(f"{name} is a {type(x).__name__}, want a numpy array of {dtype}")
     if a.dtype != dtype:
@@ -367,10 +368,29 @@ def array(x: Any, dtype: Any, shape: Sequence[int | None], name: str, *, finite:
     return a
 
 
-def empty(out: Any, dtype: Any, shape: Sequence[int], name: str) -> NDArray[Any]:
-    """out where it is given, checked, or a new array to be written."""
+def _unmasked(x: Any, name: str) -> None:
+    if np.ma.is_masked(x):
+        raise InputError(f"{name} has masked entries, want numbers: fill them, or leave them out")
+
+
+def reals(x: Any, name: str) -> NDArray[np.float64]:
+    """x as a C-contiguous array of numbers, converted, or an InputError that names it: nothing is lost on the way."""
+    _unmasked(x, name)
+    try:
+        a = np.asarray(x)
+        if a.dtype.kind in "cmM":
+            raise TypeError(f"these are of {a.dtype}")
+        return np.ascontiguousarray(a, np.float64)
+    except (TypeError, ValueError, OverflowError) as e:
+        raise InputError(f"{name}: want numbers: {e}") from None
+
+
+def empty(out: Any, dtype: Any, shape: Sequence[int], name: str, *others: NDArray[Any] | None) -> NDArray[Any]:
+    """out where it is given, checked, or a new array to be written; apart from the other arrays of the call."""
     if out is None:
         return np.empty(tuple(shape), dtype)
+    if any(a is not None and np.may_share_memory(out, a) for a in others):
+        raise InputError(f"{name} shares memory with another array of the call, and is written while that is in use")
     return array(out, dtype, shape, name, finite=False, written=True)
 
 

@@ -29,7 +29,7 @@ from typing import Any, Union, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from gpc._lib import ARRAY, FLOAT, HANDLE, INT, OUT, TEXT, InputError, Object, address, array, as_json, ask, call, create, declare, lib, number, text, write
+from gpc._lib import ARRAY, FLOAT, HANDLE, INT, OUT, TEXT, InputError, Object, address, array, as_json, ask, call, create, declare, lib, number, reals, text, write
 from gpc._maps import Svg, Tabled
 from gpc._outages import BROKEN, OUTAGE, SECURE_STATUS, Flow, OutageFlows, OutageRisks, Relaxation, SecureOptima, _records, named
 
@@ -211,6 +211,8 @@ class Network(Object):
         """In a sentence each, where the network differs from the file."""
         self.controls: list[str] = about["controls"] or []
         """What a PSS/E file has to keep voltages and flows, for pf(controls=…)."""
+        self.beyond: list[str] = about["beyond"]
+        """What its optima depend on and bus_table, gen_table, branch_table and cost_table do not hold."""
         self.isa: str = about["isa"]
         self.lanes: int = about["lanes"]
         sizes = ask(lib.gpc_network_case, self.handle, None, None, None, None)
@@ -323,10 +325,10 @@ def opf(source: Any, loads: Any = None, *, chains: int = 0, branch_out: Any = No
     if previous is not None:
         if dc or soft:
             raise InputError("opf: ramps are of the AC model with hard limits: leave dc and soft out")
-        room = n.ramp_10 * (number(minutes, "minutes") / 10) if ramp is None else array(_numbers(ramp, "ramp"), float, (len(n.gen_bus),), "ramp")
+        room = n.ramp_10 * (number(minutes, "minutes") / 10) if ramp is None else array(reals(ramp, "ramp"), float, (len(n.gen_bus),), "ramp")
         if ramp is None and not n.ramp_10.any():
             raise InputError(f"opf: network {n.name} has no ramps: give ramp [units], MW")
-        moves = {"previous": array(_numbers(previous, "previous"), float, (len(n.gen_bus),), "previous"), "ramp": room}
+        moves = {"previous": array(reals(previous, "previous"), float, (len(n.gen_bus),), "previous"), "ramp": room}
     if controls is not None:
         if dc or soft:
             raise InputError("opf: controls are of the AC model with hard limits: leave dc and soft out")
@@ -342,7 +344,7 @@ def opf(source: Any, loads: Any = None, *, chains: int = 0, branch_out: Any = No
 
 def _rows(given: Any, name: str, least: int, want: str) -> Integers:
     """Numbers of elements, as integers: what would be rounded or wrapped is an InputError."""
-    a = np.atleast_1d(np.asarray(given)).reshape(-1)
+    a = np.atleast_1d(np.asarray(given)).reshape(-1) if not np.ma.is_masked(given) else np.array([np.nan])
     if a.size and (a.dtype.kind not in "iu" or a.min() < least or a.max() > 1 << 30):
         raise InputError(f"{name} is {given!r}, want {want}")
     return np.ascontiguousarray(a, dtype=np.int32)
@@ -494,7 +496,7 @@ def _factors(n: Network, kind: int, numbers: Any, most: int, width: int, slack: 
     rows = _rows(np.arange(most) if numbers is None else numbers, ("branches", "buses", "out")[kind], 0, "numbers of what is in service")
     weights = None
     if slack is not None:
-        weights = array(_numbers(slack, "slack"), float, (len(n.bus),), "slack")
+        weights = array(reals(slack, "slack"), float, (len(n.bus),), "slack")
         if len(n.reference) > 1:
             raise InputError(f"slack: network {n.name} has {len(n.reference)} references, and weights are of one")
         if not weights.sum() > 0:
@@ -565,7 +567,7 @@ def _point(n: Network, loads: Any, dispatch: Dispatch | None) -> list[NDArray[An
     elif dispatch is not None:
         if not isinstance(dispatch, tuple) or len(dispatch) != 2:
             raise InputError(f"dispatch is a {type(dispatch).__name__}, want optima of one row, or a pair: powers of units in MW and voltages of buses in pu")
-        pg, vm = _numbers(dispatch[0], "dispatch, powers"), _numbers(dispatch[1], "dispatch, voltages")
+        pg, vm = reals(dispatch[0], "dispatch, powers"), reals(dispatch[1], "dispatch, voltages")
     for name, a, size in (("dispatch, powers", pg, len(n.gen_bus)), ("dispatch, voltages", vm, len(n.bus)), ("dispatch, angles", va, len(n.bus))):
         if a is not None:
             array(a, float, (size,), name)
@@ -583,7 +585,7 @@ def _loads(n: Network, loads: Any, outages: bool = False) -> tuple[Floats | None
     pair = loads if isinstance(loads, tuple) else (loads,)
     if len(pair) not in (1, 2):
         raise InputError(f"loads: {len(pair)} arrays, want one (active loads) or two (active and reactive loads)")
-    wanted = [np.atleast_2d(_numbers(a, "loads")) for a in pair]
+    wanted = [np.atleast_2d(reals(a, "loads")) for a in pair]
     pd = array(wanted[0], float, (None, len(n.bus)), "loads, active")
     if len(pair) == 1:
         ratio = np.divide(n.qd, n.pd, out=np.zeros_like(n.qd), where=n.pd != 0)
@@ -638,19 +640,9 @@ def _tables(source: Any) -> tuple[str, float, list[Floats]]:
         raise InputError(f"network: {', '.join(missing)} missing: want MATPOWER's baseMVA, bus, gen, branch and gencost")
     if unknown := [str(k) for k in source if k not in _KEYS]:
         raise InputError(f"network: {', '.join(unknown)}: no table that gpc uses: leave out what does not change the network")
-    tables = [_numbers(source[k], f"network: {k}") for k in ("bus", "gen", "branch")]
-    tables += [_numbers(source.get(k, np.zeros((0, 1))), f"network: {k}") for k in ("gencost", "dcline", "dclinecost")]
+    tables = [reals(source[k], f"network: {k}") for k in ("bus", "gen", "branch")]
+    tables += [reals(source.get(k, np.zeros((0, 1))), f"network: {k}") for k in ("gencost", "dcline", "dclinecost")]
     for k, t in zip(("bus", "gen", "branch", "gencost", "dcline", "dclinecost"), tables):
         if t.ndim != 2:
             raise InputError(f"network: {k} has {t.ndim} dimensions, want rows and columns")
     return str(source.get("name", "network")), number(source["baseMVA"], "network: baseMVA", "MVA, a positive number"), tables
-
-
-def _numbers(x: Any, name: str) -> Floats:
-    """x as a C-contiguous array of numbers, or an InputError that names it."""
-    if np.ma.is_masked(x) or np.iscomplexobj(x):
-        raise InputError(f"{name}: want numbers, without masked or complex ones")
-    try:
-        return np.ascontiguousarray(np.asarray(x, dtype=float))
-    except (TypeError, ValueError) as e:
-        raise InputError(f"{name}: want numbers: {e}") from None

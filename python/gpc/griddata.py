@@ -16,7 +16,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import functools
-import hashlib
 import importlib
 import io
 import json
@@ -33,12 +32,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gpc._lib import ARRAY, INT, OUT, Error, InputError, address, array, ask, declare, lib, write
+from gpc._lib import ARRAY, HANDLE, INT, OUT, Error, InputError, address, array, as_json, ask, declare, lib, write
 from gpc._progress import Progress, progress_of
 from gpc.grid import Network, Optima, Scenarios, network, opf, sample
 
 __all__ = ["Generated", "generate", "opfdata", "pglearn", "write_opfdata", "write_pglearn"]
 
+declare("gpc_network_sum", HANDLE, OUT)
 declare("gpc_rows", ARRAY, INT, INT, ARRAY, INT, OUT)
 
 
@@ -54,6 +54,7 @@ class _Documents:
     """Scenarios of a network as OPFData's JSON: per unit and radians, what is out left out."""
 
     def __init__(self, n: Network, loads: NDArray[Any]) -> None:
+        _tabular(n)
         if not n.quadratic:
             raise InputError("opfdata: want costs that are polynomials of degree 2, this network has others")
         if not n.pi:
@@ -106,6 +107,12 @@ class _Documents:
                     f'{load}}}}},"solution":{{"nodes":{{"bus":{bus},"generator":{unit_text}}},"edges":{{"ac_line":{{{t.lines}{lines}}},"transformer":{{{t.transformers}{transformers}}}}}}},'
                     f'"metadata":{{"objective":{objective!r}}}}}'
                 )
+
+
+def _tabular(n: Network) -> None:
+    """Refuses a network whose optima are not those of the tables that the layouts hold."""
+    if n.beyond:
+        raise InputError(f"network {n.name} has {' and '.join(n.beyond)}, which neither layout holds")
 
 
 def _texts(columns: Iterable[NDArray[Any]]) -> NDArray[Any]:
@@ -229,6 +236,7 @@ def _cast(content: dict[str, Any], dtype: Any) -> dict[str, Any]:
 def pglearn(n: Network, scenarios: Scenarios, optima: Optima, seeds: NDArray[Any] | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
     """Inputs and results of the scenarios with an optimum as arrays in PGLearn's layout: per unit and radians, and duals as JuMP
     has them, derivatives of the objective by the right side of a constraint, so that those of upper limits are negative."""
+    _tabular(n)
     seeds = np.flatnonzero(optima.optimal) if seeds is None else seeds
     base, rad, keep = n.base_mva, np.pi / 180, optima.optimal
     loads, count = _loaded(n, scenarios, optima), len(seeds)
@@ -317,6 +325,7 @@ def generate(
     are written at once, 0 for a core each. progress is as in Session.evaluate().
     """
     n = source if isinstance(source, Network) else network(source)
+    _tabular(n)
     if layout not in ("opfdata", "pglearn"):
         raise InputError(f'generate: layout "{layout}", want opfdata or pglearn')
     # So many that results and text of a block take some 30 MB.
@@ -399,8 +408,7 @@ def _locked(folder: str | os.PathLike[str]) -> Iterator[None]:
 
 def _same_set(path: str, n: Network, options: dict[str, Any]) -> None:
     """Writes what a folder holds, or refuses a folder that holds something else."""
-    tables = (n.bus_table, n.gen_table, n.branch_table, n.cost_table)
-    want = {"network": n.name, "tables": hashlib.sha256(b"".join(t.tobytes() for t in tables)).hexdigest(), **options}
+    want = json.loads(as_json({"network": n.name, "sha256": ask(lib.gpc_network_sum, n.handle), **options}))
     if not os.path.exists(path):
         if others := sorted(name for name in os.listdir(os.path.dirname(path)) if not name.endswith(".tmp")):
             raise InputError(f"generate: {os.path.dirname(path)} holds {others[0]} and no set.json: give an empty folder")

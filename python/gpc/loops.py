@@ -218,9 +218,10 @@ class Loops(Object):
         _, nc, m = self._sizes
         s = array(state, np.float64, (n, self._shown), self._what, finite=False, entries=self._entries[0])
         c = array(np.empty((n, 0)) if context is None and nc == 0 else context, np.float64, (n, nc), "context", finite=False, entries=self._entries[1])
-        u = empty(out, np.float64, (n, self._nu), "out")
+        weights = preference if isinstance(preference, np.ndarray) else None
+        u = empty(out, np.float64, (n, self._nu), "out", s, c, weights)
         width = self._width
-        r = empty(None if record is True else record, np.float64, (n, width), "record") if record is not False else None
+        r = empty(None if record is True else record, np.float64, (n, width), "record", s, c, weights, u) if record is not False else None
         with self._lock:  # the goal is that of the decision
             w = _weights(self._pursue(preference), m, n)
             call(

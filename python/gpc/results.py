@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gpc._lib import InputError
+from gpc._lib import InputError, reals
 
 __all__ = ["CompileReport", "Drive", "Evaluation", "Findings", "Front", "Refinement", "Result"]
 
@@ -131,7 +131,7 @@ class Front(Result):
         """The point whose objectives are at most bounds [M], inf for none, and in which those without a bound are least together; None where no point is."""
         if self["knee"] < 0:
             return None
-        ideal, nadir, most = np.array(self["ideal"]), np.array(self["nadir"]), np.asarray(bounds, np.float64)
+        ideal, nadir, most = np.array(self["ideal"]), np.array(self["nadir"]), reals(bounds, "bounds")
         if most.shape != ideal.shape or np.isnan(most).any():
             raise InputError(f"bounds are {bounds!r}, want {len(ideal)} numbers, inf for none")
         shares = (self.j - ideal) / np.where(nadir > ideal, nadir - ideal, np.inf)

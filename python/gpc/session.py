@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gpc import traces
-from gpc._lib import ARRAY, HANDLE, INT, OUT, TEXT, InputError, Object, address, array, ask, call, create, declare, empty, lib, remark, text
+from gpc._lib import ARRAY, HANDLE, INT, OUT, TEXT, InputError, Object, address, array, ask, call, create, declare, empty, lib, reals, remark, text
 from gpc._plot import Panel, figure
 from gpc._progress import Progress, progress_of
 from gpc.loops import Decision, Decisions, Floats, Loop, Loops, _weights
@@ -313,7 +313,7 @@ class Session(Object):
             points = [name] if name in names else [*takewhile(lambda k: k in names, (f"{name}_{i}" for i in count()))]
             if not points:
                 raise InputError(f"the context has no {name!r}, want some of {', '.join(names) or 'no entries'}")
-            row = np.asarray(given, np.float64)
+            row = reals(given, name)
             if row.shape != (len(points),) and (name not in names or row.shape != ()):
                 raise InputError(f"{name} has shape {row.shape}, want {'a number' if name in names else f'({len(points)},), a number for each point'}")
             out.update(zip(points, row.reshape(-1)))
@@ -436,7 +436,7 @@ class Session(Object):
         spec = self.spec
         s = array(state, np.float64, (len(spec.state),), "state", finite=False)
         c = array(() if context is None else context, np.float64, (len(spec.context),), "context", finite=False)
-        rows = None if weights is None else np.asarray(weights, np.float64)
+        rows = None if weights is None else reals(weights, "weights")
         if rows is not None and (rows.ndim != 2 or not len(rows) or rows.shape[1] != len(spec.objectives)):
             raise InputError(f"weights have shape {rows.shape}, want (n, {len(spec.objectives)})")
         if points is not None and points < 1:
@@ -516,7 +516,7 @@ class Session(Object):
         self._mapped()
         s, c = self._rows(state, context, None)
         w = _weights(preference, len(self.map_spec.objectives), len(s))
-        z = empty(out, np.float32, (len(s), self.spec.latent), "out")
+        z = empty(out, np.float32, (len(s), self.spec.latent), "out", s, c, w)
         call(
             lib.gpc_encode, self.handle, len(s), int(localize), address(s), s.size, address(c), c.size, address(w), 0 if w is None else w.size,
             address(z), z.size,
@@ -531,8 +531,8 @@ class Session(Object):
         z = self._latents(z)
         s, c = self._rows(state, context, len(z))
         spec = self.map_spec
-        u = empty(out, np.float32, (len(z), spec.plan * len(spec.action)), "out")
-        decoded = empty(out_state, np.float32, (len(z), len(spec.state)), "out_state")
+        u = empty(out, np.float32, (len(z), spec.plan * len(spec.action)), "out", z, s, c)
+        decoded = empty(out_state, np.float32, (len(z), len(spec.state)), "out_state", z, s, c, u)
         call(
             lib.gpc_decode, self.handle, len(z), address(z), z.size, address(s), s.size, address(c), c.size, address(u), u.size,
             address(decoded), decoded.size,
@@ -547,7 +547,7 @@ class Session(Object):
         z = self._latents(z)
         spec = self.map_spec
         size = len(spec.state) if of == "state" else spec.plan * len(spec.action)
-        jac = empty(out, np.float32, (len(z), size, spec.latent), "out")
+        jac = empty(out, np.float32, (len(z), size, spec.latent), "out", z)
         call(lib.gpc_jacobian, self.handle, len(z), int(of == "state"), address(z), z.size, address(jac), jac.size)
         return jac
 

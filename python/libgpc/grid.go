@@ -7,7 +7,9 @@ import "C"
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -23,6 +25,8 @@ import (
 	"github.com/gpc-engine/gpc/grid/network"
 	"github.com/gpc-engine/gpc/grid/ppc"
 	"github.com/gpc-engine/gpc/grid/results"
+	"github.com/gpc-engine/gpc/internal/durable"
+	"github.com/gpc-engine/gpc/internal/finite"
 )
 
 // optima is a network whose optimal power flows are solved many at a time.
@@ -167,9 +171,27 @@ func gpc_network_about(h C.uintptr_t, out **C.char, err **C.char) C.int32_t {
 		}
 		return answer(out, map[string]any{
 			"name": n.Name, "base_mva": n.BaseMVA, "bus": n.BusID, "bus_row": n.BusRow, "gen_row": n.GenRow, "gen_bus": ids(n.GenBus),
-			"ramp_10": scaled(n.Ramp, n.BaseMVA), "bus_name": n.BusName, "gen_name": n.GenName, "branch_name": n.BranchName, "notes": n.Notes(), "controls": n.Controls, "branch_row": n.BranchRow, "bridge": n.Bridges(), "from": ids(n.From), "to": ids(n.To), "reference": ids(n.References), "isa": isa, "lanes": lanes,
+			"ramp_10": scaled(n.Ramp, n.BaseMVA), "bus_name": n.BusName, "gen_name": n.GenName, "branch_name": n.BranchName, "notes": n.Notes(), "controls": n.Controls, "branch_row": n.BranchRow, "bridge": n.Bridges(), "from": ids(n.From), "to": ids(n.To), "reference": ids(n.References), "isa": isa, "lanes": lanes, "beyond": y.extras(),
 		})
 	})
+}
+
+// extras are what optima depend on that MATPOWER's tables of buses, units, branches and polynomials do not hold.
+func (y *optima) extras() []string {
+	all, fixed := []string{}, []network.PowerFactor(nil)
+	if y.noOptimum == nil {
+		fixed, _, _ = y.n.PowerFactors(y.s.Options().Dispatchable)
+	}
+	for name, ok := range map[string]bool{
+		"limits of currents": y.o.CurrentLimits, "DC lines": len(y.n.DCLines) > 0, "costs of reactive power": y.n.ReactiveCost != nil,
+		"capability curves": len(y.n.Curves) > 0, "loads of constant power factor among its units": len(fixed) > 0,
+	} {
+		if ok {
+			all = append(all, name)
+		}
+	}
+	slices.Sort(all)
+	return all
 }
 
 // gpc_network_case writes MATPOWER's tables of the whole case: bus with 13 columns, gen with 10,
@@ -214,6 +236,21 @@ func gpc_network_text(h C.uintptr_t, name *C.char, out **C.char, err **C.char) C
 			return gpc.BadInput(err)
 		}
 		return answer(out, text.String())
+	})
+}
+
+// gpc_network_sum answers the SHA-256 of all that optimal power flows depend on but the network's name.
+//
+//export gpc_network_sum
+func gpc_network_sum(h C.uintptr_t, out **C.char, err **C.char) C.int32_t {
+	return onHandle(h, err, func(y *optima) error {
+		if y.noOptimum != nil {
+			return gpc.BadInput(y.noOptimum)
+		}
+		n, opt := *y.n, y.s.Options()
+		n.Name, opt.Threads = "", 0
+		text, err := finite.Marshal(&n)
+		return answer(out, durable.Sum(sha256.Sum256(fmt.Appendf(text, "%+v", opt))), err)
 	})
 }
 

@@ -262,8 +262,8 @@ func gpc_network_secure(h C.uintptr_t, opt *C.char, count C.int64_t, pd unsafe.P
 			return err
 		}
 		n := y.n
-		if count < 0 || count > math.MaxInt32 {
-			return wrongf("%d loads, want 0 or more", int64(count))
+		if count < 0 || count > math.MaxInt32 || y.o.CurrentLimits {
+			return wrongf("%d loads, and current_limits is %v: want 0 loads or more, and limits of |S|", int64(count), y.o.CurrentLimits)
 		}
 		var v views
 		loads, reactive := viewed[float64](&v, "pd", pd, pds, int(count)*n.Buses()), viewed[float64](&v, "qd", qd, qds, int(count)*n.Buses())

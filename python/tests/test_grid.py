@@ -227,6 +227,8 @@ def test_what_is_out_is_not_left_out_in_silence():
         ramps.why()
     with pytest.raises(gpc.InputError, match="currents cannot be relaxed"):
         grid.least_relaxation(grid.network("case9", current_limits=True))
+    with pytest.raises(gpc.InputError, match="want 0 loads or more, and limits of"):
+        grid.secure(grid.network("case9", current_limits=True), outages="units")
 
 
 def test_outages_that_are_not_kept_are_counted():

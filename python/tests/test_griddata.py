@@ -100,6 +100,18 @@ def test_interruptions_and_threads_change_no_byte(tmp_path, layout):
         griddata.generate(broken, n, 600, layout, **options)
 
 
+def test_a_folder_is_of_one_network(tmp_path):
+    """Whatever its optima depend on: base and options, too, which are in none of MATPOWER's four tables."""
+    n = grid.network("case9")
+    case = {"baseMVA": 100, "bus": n.bus_table, "gen": n.gen_table, "branch": n.branch_table, "gencost": np.column_stack([np.tile([2, 0, 0, 3], (3, 1)), n.cost_table])}
+    options = {"seed": np.int64(1), "low": np.float32(0.9), "progress": False}
+    first = griddata.generate(tmp_path, case, 4, **options)
+    for other in (grid.network({**case, "baseMVA": 200}), grid.network(case, optimality=1e-6), grid.network(case, max_iterations=20)):
+        with pytest.raises(gpc.InputError, match="set.json is of another set, whose sha256 is "):
+            griddata.generate(tmp_path, other, 4, **options)
+    assert griddata.generate(tmp_path, grid.network(case, threads=1), 4, **options).files == first.files
+
+
 CALL = """
 import sys
 import gpc.griddata as griddata
@@ -153,6 +165,27 @@ def test_what_is_refused(tmp_path):
     for count, options, says in ((1, {"layout": "mine"}, "layout"), (0, {}, "at least one"), (5, {"shard": -1}, "shard"), (5, {"threads": -1}, "threads")):
         with pytest.raises(gpc.InputError, match=says):
             griddata.generate(tmp_path, "case9", count, seed=0, **options)
+    assert not os.listdir(tmp_path)
+
+
+@pytest.mark.parametrize("layout", ["opfdata", "pglearn"])
+def test_what_no_layout_holds_is_refused(tmp_path, layout):
+    """Its optima would be of another problem than that of the files."""
+    n = grid.network("case9")
+    cost, line = np.column_stack([np.tile([2, 0, 0, 3], (3, 1)), n.cost_table]), np.array([[4, 9, 1, 10, 9, 0, 0, 1, 1, -50, 50, -10, 10, -10, 10, 0, 0.0]])
+    curve = np.column_stack([n.gen_table, np.tile([50, 200, -100, 100, -50, 50], (3, 1)), np.zeros((3, 5))])
+    load = n.gen_table.copy()
+    load[2, [1, 2, 3, 4, 8, 9]] = -50, -10, 0, -10, 0, -50
+    case = {"baseMVA": 100, "bus": n.bus_table, "gen": n.gen_table, "branch": n.branch_table, "gencost": cost}
+    for other, has in (
+        (grid.network(case, current_limits=True), "limits of currents"), (grid.network({**case, "dcline": line}), "DC lines"), (grid.network({**case, "gencost": np.vstack([cost, cost])}), "costs of reactive power"),
+        (grid.network({**case, "gen": curve}), "capability curves"), (grid.network({**case, "gen": load}, dispatchable="power-factor"), "loads of constant power factor"),
+    ):
+        with pytest.raises(gpc.InputError, match=f"has {has}.*, which neither layout holds"):
+            griddata.generate(tmp_path, other, 5, layout, seed=0, progress=False)
+        s = grid.sample(other, 2, layout, seed=0)
+        with pytest.raises(gpc.InputError, match="which neither layout holds"):
+            (griddata.write_opfdata if layout == "opfdata" else griddata.write_pglearn)(tmp_path, other, s, grid.opf(other, s))
     assert not os.listdir(tmp_path)
 
 

@@ -75,6 +75,42 @@ def test_rows_are_refused_by_name(opf):
             loops.decide(state, context, out=frozen)
         with pytest.raises(gpc.InputError, match="loop 3"):
             loops.reset(3)
+        # What is written apart from what is read, of one buffer, is as of two.
+        buffer = np.empty(state.size + n * len(opf.spec.action))
+        shared, out = buffer[: state.size].reshape(state.shape), buffer[state.size :].reshape(n, -1)
+        shared[:] = state
+        want = loops.decide(state, context, fresh=True).u
+        np.testing.assert_array_equal(loops.decide(shared, context, out=out, fresh=True).u, want)
+        over = buffer[: out.size].reshape(out.shape)
+        for options, named in (({"out": over}, "out shares memory"), ({"out": out, "record": buffer}, "record shares memory"), ({"preference": state[:, :3], "out": state[:, :3]}, "out shares memory")):
+            with pytest.raises(gpc.InputError, match=named):
+                loops.decide(shared, context, **options)
+        z = opf.encode(state, context)
+        with pytest.raises(gpc.InputError, match="out shares memory"):
+            opf.jacobian(z, out=z)
+
+
+def test_nothing_is_lost_on_the_way(opf):
+    """Masks, imaginary parts and times are not dropped: what numpy.asarray makes of them are other numbers."""
+    state, context = opf.observe(0)
+    masked = np.ma.array(state, mask=np.arange(len(state)) == 1)
+    for call in (lambda x: opf.decide(x, context), lambda x: opf.refine(x, context), lambda x: opf.front(x, context, points=8)):
+        with pytest.raises(gpc.InputError, match="state has masked entries"):
+            call(masked)
+    np.testing.assert_array_equal(opf.decide(np.ma.array(state), context).u, opf.decide(state, context).u)
+    n = gpc.grid.network("case9")
+    apparent = n.pd + 1j * n.qd
+    out = np.ma.array([1, 2], mask=[False, True])
+    for call, named in (
+        (lambda: gpc.grid.opf(n, apparent), "loads: want numbers: these are of complex128"),
+        (lambda: gpc.grid.pf(n, apparent), "loads: want numbers"),
+        (lambda: gpc.grid.opf(n, np.ma.array(n.pd, mask=n.pd == 0)), "loads has masked entries"),
+        (lambda: gpc.grid.opf(n, n.pd.astype("m8[s]")), "loads: want numbers: these are of timedelta64"),
+        (lambda: gpc.grid.opf(n, branch_out=out), "branch_out is masked_array"),
+        (lambda: opf.front(state, context, weights=np.full((2, 3), 1j)), "weights: want numbers"),
+    ):
+        with pytest.raises(gpc.InputError, match=named):
+            call()
 
 
 def test_options_are_refused(opf, cart):

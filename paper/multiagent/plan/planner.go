@@ -240,9 +240,9 @@ func (p *Planner) inTurn(pref domain.Preference) error {
 }
 
 // see reads the scene of a decision and returns the preference that it counts with;
-// ok says that the state is finite.
+// ok says that the observation is finite.
 func (p *Planner) see(s, c []float64, pref domain.Preference) (w []float64, ok bool) {
-	if !tensor.Finite(s) {
+	if !tensor.Finite(s) || !tensor.Finite(c) {
 		return nil, false
 	}
 	p.scene.Decode(&p.system.Params, s, c)

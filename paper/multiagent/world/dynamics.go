@@ -95,11 +95,16 @@ func (p *Params) advance(o *Obstacle) {
 }
 
 // Nearest moves one robot's action to the nearest within the box and the slew
-// bound around the previous one, exactly; an entry that is NaN is as zero.
+// bound around the previous one, exactly; an entry that is NaN is as zero, and a previous one outside the box as
+// the nearest inside.
 func (l *Limits) Nearest(u, previous []float64) {
 	lo, hi := [2]float64{l.AMin, -l.OmegaMax}, [2]float64{l.AMax, l.OmegaMax}
 	for k := range 2 {
-		a, b := math.Max(lo[k], previous[k]-l.DuMax[k]), math.Min(hi[k], previous[k]+l.DuMax[k])
+		last := min(max(previous[k], lo[k]), hi[k])
+		if math.IsNaN(last) {
+			last = 0
+		}
+		a, b := math.Max(lo[k], last-l.DuMax[k]), math.Min(hi[k], last+l.DuMax[k])
 		if math.IsNaN(u[k]) {
 			u[k] = 0
 		}

@@ -47,6 +47,9 @@ const Few = 12
 // MostWorkspace is the longest side of a workspace, m; of a crowd's it is ten times as long.
 const MostWorkspace = 100
 
+// mostLeastRadius bounds the work of a ray, which clears so much around each of its points, m.
+const mostLeastRadius = 2.0
+
 // Limits are the hard control limits of eq. multiagent-control-limits.
 type Limits struct {
 	VMin     float64    `json:"v_min"`     // m/s
@@ -196,8 +199,8 @@ func (p *Params) Validate() error {
 	case p.Double() && (l.VMin != -l.VMax || l.AMin != -l.AMax || l.OmegaMax != l.AMax):
 		return fmt.Errorf("parameter limits %+v of a double integrator, want v_min = −v_max, a_min = −a_max and omega_max = a_max", *l)
 	}
-	if s := &p.Sensing; *s != (Sensing{}) && (s.Rays < 8 || s.Rays > 1024 || !(s.Range > 0 && s.LeastRadius >= Cell) || math.IsInf(s.Range+s.LeastRadius, 0)) {
-		return fmt.Errorf("parameter sensing is %+v, want 8 to 1024 rays, a range above 0 and a least radius of at least %v m", *s, Cell)
+	if s := &p.Sensing; *s != (Sensing{}) && (s.Rays < 8 || s.Rays > 1024 || !(s.Range > 0 && s.Range <= MostWorkspace && s.LeastRadius >= Cell && s.LeastRadius <= mostLeastRadius)) {
+		return fmt.Errorf("parameter sensing is %+v, want 8 to 1024 rays, a range above 0 and up to %v m, and a least radius of %v to %v m", *s, MostWorkspace, Cell, mostLeastRadius)
 	}
 	// The batched dynamics turn by half a step's angle with a short series.
 	if half := p.Limits.OmegaMax * p.Dt / 2; half > 0.25 && !p.Double() {

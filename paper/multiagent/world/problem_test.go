@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 // start is the episode of a scene.
@@ -474,6 +475,43 @@ func TestSafetyIsAMeanOverPairs(t *testing.T) {
 			if want := math.Exp(-slices.Min(margins[:])); math.Abs(J[SafetyTerm]-want) > 1e-9 {
 				t.Errorf("%d robots, %d obstacles, margins %v: %g, of one pair it is %g", robots, len(s.Obstacles), margins, J[SafetyTerm], want)
 			}
+		}
+	}
+}
+
+// The fallback is an action, whatever is observed.
+func TestAFallbackIsAnAction(t *testing.T) {
+	y := system(t, true)
+	e := start(y, require.Get(y.Draw(Test, 5, 0))(t))
+	s, c, u := make([]float64, y.spec.MeasuredSize()), make([]float64, y.spec.ContextSize()), make([]float64, y.spec.ActionSize())
+	for k := range len(s) + len(c) {
+		for _, v := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), math.MaxFloat64, -math.MaxFloat64} {
+			e.Observe(s, c)
+			if k < len(s) {
+				s[k] = v
+			} else {
+				c[k-len(s)] = v
+			}
+			y.Fallback(s, c, u)
+			for i := 0; i < len(u); i += 2 {
+				if l := y.Params.Limits; !(u[i] >= l.AMin && u[i] <= l.AMax && math.Abs(u[i+1]) <= l.OmegaMax) {
+					t.Fatalf("entry %d is %v: action %v of robot %d", k, v, u[i:i+2], i/2)
+				}
+			}
+		}
+	}
+}
+
+// Rays have an end, and so has the work of a decision by them.
+func TestRaysAreBounded(t *testing.T) {
+	for _, s := range []Sensing{
+		{Rays: 32, Range: 1e300, LeastRadius: 0.4}, {Rays: 32, Range: 101, LeastRadius: 0.4}, {Rays: 32, Range: 5, LeastRadius: 1e9}, {Rays: 32, Range: 5, LeastRadius: 0.1},
+		{Rays: 32, Range: -1, LeastRadius: 0.4}, {Rays: 32, Range: math.NaN(), LeastRadius: 0.4}, {Rays: 32, Range: 5, LeastRadius: math.NaN()}, {Rays: 32, Range: math.Inf(1), LeastRadius: 0.4},
+		{Rays: 1 << 30, Range: 5, LeastRadius: 0.4}, {Rays: -8, Range: 5, LeastRadius: 0.4}, {Range: 5}, {LeastRadius: 0.4},
+	} {
+		p := Default(false)
+		if p.Sensing = s; p.Validate() == nil || !strings.Contains(p.Validate().Error(), "parameter sensing") {
+			t.Errorf("%+v: %v", s, p.Validate())
 		}
 	}
 }
