@@ -59,7 +59,11 @@ func get[T any](p *page, path string) (v T) {
 
 func (p *page) post(path, body string) (s view.State) {
 	p.t.Helper()
-	if status, text := p.ask("POST", "/view/"+path, body, &s); status != http.StatusOK {
+	status, text := p.ask("POST", "/view/"+path, body, &s)
+	for status == http.StatusServiceUnavailable { // a page has what time a busy server leaves
+		status, text = p.ask("POST", "/view/"+path, body, &s)
+	}
+	if status != http.StatusOK {
 		p.t.Fatalf("POST %s %s: %d %s", path, body, status, text)
 	}
 	return s
