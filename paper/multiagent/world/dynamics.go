@@ -95,13 +95,12 @@ func (p *Params) advance(o *Obstacle) {
 }
 
 // Nearest moves one robot's action to the nearest within the box and the slew
-// bound around the previous one, exactly; an entry that is NaN is as zero, and a previous one outside the box as
-// the nearest inside.
+// bound around the previous one, exactly; an entry that is NaN is as zero, and a previous one that is not finite too.
 func (l *Limits) Nearest(u, previous []float64) {
 	lo, hi := [2]float64{l.AMin, -l.OmegaMax}, [2]float64{l.AMax, l.OmegaMax}
 	for k := range 2 {
-		last := min(max(previous[k], lo[k]), hi[k])
-		if math.IsNaN(last) {
+		last := previous[k]
+		if !finite(last) {
 			last = 0
 		}
 		a, b := math.Max(lo[k], last-l.DuMax[k]), math.Min(hi[k], last+l.DuMax[k])

@@ -485,7 +485,7 @@ func TestAFallbackIsAnAction(t *testing.T) {
 	e := start(y, require.Get(y.Draw(Test, 5, 0))(t))
 	s, c, u := make([]float64, y.spec.MeasuredSize()), make([]float64, y.spec.ContextSize()), make([]float64, y.spec.ActionSize())
 	for k := range len(s) + len(c) {
-		for _, v := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), math.MaxFloat64, -math.MaxFloat64} {
+		for _, v := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
 			e.Observe(s, c)
 			if k < len(s) {
 				s[k] = v
