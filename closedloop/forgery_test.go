@@ -122,7 +122,7 @@ func TestNoForgeryIsConfirmed(t *testing.T) {
 		"priority":            {nil, `"priority":[0`, `"priority":[1`, "priority[0]", deep},
 		"starts":              {nil, `"completed":true`, `"completed":true,"starts":[1]`, "end.starts", deep},
 		"another method's u":  {nil, "", "", "u[0]", deep},
-		"a guard's unset bit": {nil, `"fallback":0`, `"fallback":131072`, "fallback", shallow},
+		"a guard's unset bit": {nil, `"fallback":0`, `"fallback":262144`, "fallback", shallow},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, o := cartCase(t), options(t.TempDir())

@@ -55,7 +55,7 @@ func TestGuardIsCounted(t *testing.T) {
 		t.Errorf("the trace does not verify: %v", v.Mismatches)
 	}
 	text := string(require.Get(os.ReadFile(o.TracePath))(t))
-	forged := sealed(strings.Replace(text, fmt.Sprintf(`"fallback":%d`, rescued), `"fallback":131072`, 1))
+	forged := sealed(strings.Replace(text, fmt.Sprintf(`"fallback":%d`, rescued), `"fallback":262144`, 1))
 	v := require.Get(closedloop.VerifyReader(t.Context(), strings.NewReader(forged), lookup(c)))(t)
 	if len(v.Mismatches) != 1 || v.Mismatches[0].Field != "fallback" || v.Mismatches[0].Line != 5 {
 		t.Errorf("a bit without a meaning: %v", v.Mismatches)

@@ -105,8 +105,8 @@ func TestProgramSaysWhatIsWrong(t *testing.T) {
 		{"a function less", "Failed:", "// ", "System", "only one of source and system has a function failed"},
 		{"nothing written", "j[0] = n[0]*n[0] + u[0]*u[0]", "", "System", "Real.Objectives: it does not write j[0]"},
 		{"an input written", "j[0] = n[0]", "u[0] = 0; j[0] = n[0]", "System", "it changes u[0]"},
-		{"an index too far", "n[0]*n[0] + u", "n[2]*n[0] + u", "System", "Real.Objectives: p.go:20:57: index 2 of 2 (in effort"},
-		{"a loop to a tolerance", "if dual.Less(sNext[1], -c[0])", "for dual.Less(sNext[1], -c[0])", "System", "p.go:15:"},
+		{"an index too far", "n[0]*n[0] + u", "n[2]*n[0] + u", "System", "Real.Objectives: p.go:21:57: index 2 of 2 (in effort"},
+		{"a loop to a tolerance", "if dual.Less(sNext[1], -c[0])", "for dual.Less(sNext[1], -c[0])", "System", "p.go:16:"},
 		{"no Go", "package p", "package", "System", "p.go:"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
