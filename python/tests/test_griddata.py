@@ -171,6 +171,8 @@ def test_what_is_refused(tmp_path):
 @pytest.mark.parametrize("layout", ["opfdata", "pglearn"])
 def test_what_no_layout_holds_is_refused(tmp_path, layout):
     """Its optima would be of another problem than that of the files."""
+    if layout == "pglearn":
+        pytest.importorskip("h5py")
     n = grid.network("case9")
     cost, line = np.column_stack([np.tile([2, 0, 0, 3], (3, 1)), n.cost_table]), np.array([[4, 9, 1, 10, 9, 0, 0, 1, 1, -50, 50, -10, 10, -10, 10, 0, 0.0]])
     curve = np.column_stack([n.gen_table, np.tile([50, 200, -100, 100, -50, 50], (3, 1)), np.zeros((3, 5))])
