@@ -149,11 +149,10 @@ func (b *Builder) simplify(o Op, x [3]Value, c [3]float64, isConst [3]bool) (Val
 		}
 	case Mul, Div:
 		for i, otherOperand := range [2]int{1, 0} {
-			switch {
-			case o == Div:
-			case isConstant(i, 1):
+			if o == Mul && isConstant(i, 1) {
 				return x[otherOperand], true
-			case isConstant(i, -1):
+			}
+			if o == Mul && isConstant(i, -1) {
 				return b.Apply(Neg, x[otherOperand]), true
 			}
 		}
