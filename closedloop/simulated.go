@@ -117,7 +117,9 @@ func (m *Simulation) measured(scene simulationScene, seed uint64, index int, noi
 	if !(noise >= 0) || math.IsInf(noise, 0) {
 		return nil, fmt.Errorf("measurement noise is %v, want a finite standard deviation ≥ 0", noise)
 	}
-	scene.Process = cmp.Or(scene.Process, m.processSeed(seed, index))
+	if scene.Process == 0 {
+		scene.Process = m.processSeed(seed, index)
+	}
 	ep := m.start(scene)
 	if m.Measurement != nil && noise != 0 {
 		return nil, fmt.Errorf("a measurement noise of %v cannot be added: case %q declares its measurement and the noise of it", noise, m.Problem.Spec().Name)

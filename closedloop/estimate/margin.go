@@ -180,7 +180,9 @@ func (a *products) covariance(x, root []float64, n int) {
 // deriveQueue writes the derivatives of the queued actions; false where they are not finite. A measurement within a
 // period counts as one at its beginning.
 func (m *Margin) deriveQueue(queue *actionQueue) bool {
-	queue = cmp.Or(queue, &actionQueue{})
+	if queue == nil {
+		queue = &actionQueue{}
+	}
 	if len(m.way.list) != queue.n {
 		m.way = m.lin.newStages(queue.n)
 	}
