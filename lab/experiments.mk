@@ -75,7 +75,7 @@ record-calls: bin/record
 
 .PHONY: record-imported record-plants
 PLANTS_BUDGET ?= 2m
-## record-plants: plants of users of other programs driven, compiled and exported, with IPOPT as the judge, the table of docs/results/solvers.md, into RESULTS/plants.json; two hours (results in out/plants stay)
+## record-plants: plants of users of other programs driven, compiled and exported, with IPOPT as the judge, the table of docs/results/solvers.md, into RESULTS/plants.json; two hours of a core, beside other work (results in out/plants stay)
 record-plants: bin/record python build/casadi/ready
 	PYTHONPATH=python $(RECORD) --out $(RESULTS)/plants.json build/casadi/bin/python -W ignore lab/peers/plants/compare.py --budget $(PLANTS_BUDGET)
 

@@ -270,11 +270,11 @@ var (
 		{"a decision, p50, µs", "{p50_us %.3g}"}, {"p99, µs", "{p99_us %.3g}"}, {"decisions unsolved", "{unsolved %.0f}"},
 	}}
 	// plants are those of users of other programs, with IPOPT as the judge, lab/peers/plants/compare.py.
-	plants = benchmarkTable{"BenchmarkPlants", true, report.Columns{
+	plants = benchmarkTable{"BenchmarkPlants", false, report.Columns{
 		{"plant", "`{0}`"}, {"before: safe", "{before_safe %.0f}/{before_episodes %.0f}"}, {"% above", "{before_above_% %.2g}"}, {"map, % above", "{before_map_% %.2g}"},
 		{"`nmpc` safe", "{safe %.0f}/{episodes %.0f}"}, {"no reference", "{no_reference %.0f}"}, {"optimum − IPOPT's, % (worst)", "{optimum_% %.1g} ({optimum_worst_% %.1g})"}, {"starts", "{judged %.0f}"},
 		{"`nmpc` above the best known, %", "{above_% %.2g}"}, {"map by", "{1}"}, {"safe", "{map_safe %.0f}/{episodes %.0f}"}, {"% above", "{map_% %.2g}"},
-		{"compiled in, s", "{compile_s %.0f}"}, {"warnings in C", "{c_warnings %.0f}"},
+		{"compiled in, CPU, s", "{compile_s %.0f}"}, {"warnings in C", "{c_warnings %.0f}"},
 	}}
 	// switchedPeers are whole episodes of systems with switched inputs by solvers of mixed-integer problems, lab/peers/switched, switchedScaling those of rooms.
 	switchedPeers = benchmarkTable{"BenchmarkSwitchedPeers", true, report.Columns{

@@ -1,7 +1,7 @@
 """Fronts of the bundled maps beside those of the exact solver: `python3 lab/scripts/fronts.py [--states 100] CASE …` prints a JSON array.
 
 Each state is the start of a test episode. The exact front has the 50 weightings of `gpc front --exact 50`, the map the same ones. Regret is what
-the map's decision and its roll-out cost above the optimum under one weighting, as a mean over states. A second row of the cases of --alone has the map
+the map's decision and its roll-out cost above the optimum under one weighting of two objectives, as a mean over states. A second row of the cases of --alone has the map
 without any polish. Times are of the first ten states, one thread, the map's of a fifth front. What was compared is kept in --cache and not computed again.
 """
 
@@ -22,10 +22,11 @@ def front(case: str, episode: int, seed: int, *more: str) -> dict:
 
 def compare(case: str, episode: int, seed: int, polish: list[str]) -> dict:
     exact = front(case, episode, seed, "--points", "51", "--exact", "50", *polish)
-    own = {round(p["w"][0], 6): p for p in exact["same"]["points"]}
+    rounded = lambda p: tuple(round(w, 6) for w in p["w"])
+    own = {rounded(p): p for p in exact["same"]["points"]}
     regret = {}
     for p in exact["exact"]["points"]:
-        if (q := own.get(round(p["w"][0], 6))) and q["feasible"]:
+        if len(p["w"]) == 2 and (q := own.get(rounded(p))) and q["feasible"]:
             optimum, cost = (sum(w * j for w, j in zip(p["w"], x["j"])) for x in (p, q))
             regret[f"{p['w'][0]:.2f}"] = 100 * (cost / optimum - 1)
     return {"ratio": exact["hypervolume_ratio"], "solved": len(exact["exact"]["points"]), "unsafe": sum(not q["feasible"] for q in own.values()), "regret": regret}

@@ -34,14 +34,14 @@ def compile(
     system: System | str | os.PathLike[str], out: str | os.PathLike[str] | None = None, *, target: float = 0.5, tail: float | None = None,
     budget: str | float = "15m", rounds: int = 0, scenarios: int = 0, starts: int = 0, test_starts: int = 0, seed: int = 1, threads: int = 0,
     progress: bool | Event | None = None, plant: Plant | None = None, estimate: float | None = None, keep_off: float | None = None, delay: float | None = None,
-    uncertain_gains: float = 0.0, estimate_window: int | None = None,
+    uncertain_gains: float = 0.0, estimate_window: int | None = None, budget_cpu: bool = False,
 ) -> Controller:
     """Makes a map of a system that meets a target, and returns its controller: `gpc compile` (docs/how-to/compile.md).
 
     system is a System, the file of one, or a case's name; out the map's file, None for NAME.safetensors here. target is the
     mean cost above the optimum, %, that unseen starts may have, tail the largest of them, None for twenty times the target.
-    budget is the time, such as "4m" or seconds, earlier runs included: the folder OUT.compile keeps what was done, so that
-    the same call goes on after an interruption. progress is True for bars and a line a round, False for none, or a
+    budget is the time, such as "4m" or seconds, earlier runs included (budget_cpu: the CPU time of this process over its
+    threads, on a machine that does other work): the folder OUT.compile keeps what was done, so that the same call goes on after an interruption. progress is True for bars and a line a round, False for none, or a
     function of events: {"stage", "done", "total"} and {"number", "round"}; None shows them at a terminal and in a notebook.
     Ctrl-C ends it within two seconds, with what was finished kept. A target that is not met is no error: see report["met"].
 
@@ -54,7 +54,7 @@ def compile(
     name = system.name if isinstance(system, System) else os.path.splitext(os.path.basename(os.fspath(system)))[0]
     file = f"{name}.safetensors" if out is None else os.fspath(out)
     options |= {
-        "out": file, "target_pct": number(target, "target", _PERCENT), "tail_pct": 0.0 if tail is None else number(tail, "tail", _PERCENT), "budget_s": seconds(budget), "rounds": rounds,
+        "out": file, "target_pct": number(target, "target", _PERCENT), "tail_pct": 0.0 if tail is None else number(tail, "tail", _PERCENT), "budget_s": seconds(budget), "budget_cpu": bool(budget_cpu), "rounds": rounds,
         "scenarios": scenarios, "starts": starts, "test_starts": test_starts, "seed": seed, "threads": threads,
     }
     for given, value in (("target", target), ("tail", tail), ("budget", budget)):

@@ -113,6 +113,7 @@ func gpc_compile(opt *C.char, out **C.char, cancel C.uintptr_t, err **C.char) C.
 		Target     float64 `json:"target_pct"`
 		Tail       float64 `json:"tail_pct"`
 		Budget     float64 `json:"budget_s"`
+		BudgetCPU  bool    `json:"budget_cpu"`
 		Rounds     int     `json:"rounds"`
 		Scenarios  int     `json:"scenarios"`
 		Starts     int     `json:"starts"`
@@ -144,7 +145,7 @@ func gpc_compile(opt *C.char, out **C.char, cancel C.uintptr_t, err **C.char) C.
 			return err
 		}
 		r, err := compile.Run(run, c, compile.Options{
-			Out: o.Out, Target: o.Target, Tail: o.Tail, Budget: time.Duration(o.Budget * float64(time.Second)), Rounds: o.Rounds, Scenarios: o.Scenarios,
+			Out: o.Out, Target: o.Target, Tail: o.Tail, Budget: time.Duration(o.Budget * float64(time.Second)), BudgetCPU: o.BudgetCPU, Rounds: o.Rounds, Scenarios: o.Scenarios,
 			Starts: o.Starts, TestStarts: o.TestStarts, Seed: o.Seed, Threads: o.Threads, Command: "gpc.compile", Progress: run.report(),
 		})
 		return answer(out, r, err)

@@ -602,9 +602,10 @@ def test_loops_estimate(tmp_path):
 def test_a_served_loop_estimates(tmp_path):
     """Served loops have the estimator of their controller: they take y, and answer with what they estimate."""
     made = gpc.compile(
-        cart(steps=6), tmp_path / "cart.safetensors", target=1000.0, tail=1e6, rounds=1, starts=4, test_starts=4, budget="1h", threads=1, progress=False, estimate=0.01,
+        cart(steps=6), tmp_path / "cart.safetensors", target=1000.0, tail=1e6, rounds=1, starts=4, test_starts=4, budget="1h", budget_cpu=True, threads=1, progress=False, estimate=0.01,
     )
     with made:
+        assert made.report["clock"] == "cpu"
         state, context = made.observe(episode=1)
         with made.loop("", estimate_window=3) as loop, made.serve(estimate_window=3) as server:
             ask = urllib.request.Request(server.url + "/v1/decide", json.dumps({"y": state.tolist(), "c": context.tolist()}).encode())

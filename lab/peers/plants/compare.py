@@ -5,7 +5,7 @@
 Every plant is checked as its user would meet it; of one that is refused the table says so. The exact controller `nmpc` drives from the starts, IPOPT solves
 the first of them, from rest and from our plan, and the better of its two is taken. The plant is compiled to a map, which drives the same starts, and leaves
 as C, which is compiled with all warnings. Costs are above the best known of a start: of reference, controllers and IPOPT. Of a plant that runs on IPOPT has
-decisions beyond the last, and the costs are those of the episode.
+decisions beyond the last, and the costs are those of the episode. The budget is of CPU time, so that the machine may do other work.
 
 Prints a line of a benchmark for each plant, as lab/record keeps them. A plant that is done is kept in the folder, and the same command goes on.
 """
@@ -16,7 +16,6 @@ import math
 import subprocess
 import sys
 import tempfile
-import time
 import warnings
 from pathlib import Path
 
@@ -33,7 +32,7 @@ TARGET = 0.5  # %, of a compilation
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--budget", default="2m", help="time of a compilation")
+    parser.add_argument("--budget", default="2m", help="CPU time of a compilation")
     parser.add_argument("--episodes", type=int, default=20, help="starts")
     parser.add_argument("--judged", type=int, default=3, help="of them, those that IPOPT solves")
     parser.add_argument("--seed", type=int, default=5, help="of the starts")
@@ -116,12 +115,12 @@ def judged(p, ours, best, options):
 
 def compiled(p, name, best, options):
     """The map of a plant in the same loops, and its C."""
-    folder, begun = Path(options.out), time.time()
+    folder = Path(options.out)
     try:
-        controller = gpc.compile(p.system, str(folder / f"{name}.safetensors"), target=TARGET, budget=options.budget, threads=1, progress=False)
+        controller = gpc.compile(p.system, str(folder / f"{name}.safetensors"), target=TARGET, budget=options.budget, budget_cpu=True, threads=1, progress=False)
     except gpc.Error as error:
         print(name, error, file=sys.stderr)
-        return {"method": "none", "compile_s": time.time() - begun}
+        return {"method": "none"}
     with controller:
         report = controller.report
         method = report["test"]["method"]
