@@ -22,6 +22,7 @@ const (
 	otherWeight, boundedWeight, excessive = 1e-3, 1e-4, 1e3
 	// leastIterations polish the plan of an objective's least.
 	leastIterations = 50
+	weightSteps     = 12
 )
 
 // pursuit is a loop on its way to a goal.
@@ -219,6 +220,38 @@ func (a *Batch) polishedFor(t *target, obs Observation, f *Front) FrontPoint {
 		}
 	}
 	best := least(candidates, excessive)
+	if half := 1 + len(candidates)/2; len(t.bounds) > 0 && best.J != nil { // from either start
+		for _, from := range [][]FrontPoint{candidates[1:half], candidates[half:]} {
+			if p := least(from, excessive); p.J == nil || t.cost(p.J, excessive) > 1.01*t.cost(best.J, excessive) {
+				best = a.weighted(t, obs, best)
+				break
+			}
+		}
+	}
 	f.Points = append(f.Points, best)
+	return best
+}
+
+// weighted is the best of a point within bounds and those that a polish finds under weights. Where the front is steep a polish with bounds
+// ends beyond them, or anywhere. What is bounded counts more until the bounds are kept, and no more than that: by bisection.
+func (a *Batch) weighted(t *target, obs Observation, best FrontPoint) FrontPoint {
+	plan, w := slices.Clone(best.plan), make([]float64, len(t.weights))
+	for less, more, i := 1.0, 1/(boundedWeight*otherWeight), 0; i < weightSteps; i++ {
+		factor := math.Sqrt(less * more)
+		copy(w, t.weights)
+		for _, b := range t.bounds {
+			w[b.Objective] *= factor
+		}
+		floats.Scale(1/floats.Sum(w), w)
+		a.search.polish.method(obs.S, obs.C, domain.Preference{W: w}, nil, plan, leastIterations)
+		p := simulated(a.problem, obs, best.W, slices.Clone(plan), true)
+		if !p.Feasible || t.cost(p.J, excessive) > t.cost(p.J, 0) {
+			less = factor
+			continue
+		}
+		if more = factor; t.cost(p.J, 0) < t.cost(best.J, 0) {
+			best = p
+		}
+	}
 	return best
 }
