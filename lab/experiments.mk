@@ -532,7 +532,7 @@ record-plain: build
 
 ## record-fronts: fronts of the bundled maps beside the exact solver's, the table of docs/explain/front.md, into RESULTS/fronts.json; what was compared is kept in out/fronts
 .PHONY: record-fronts
-FRONTS ?= cartpole cartpole-track cstr chain9 quadrotor quadrotor-3d arm hvac --alone cartpole-track cstr quadrotor-3d arm
+FRONTS ?= cartpole cartpole-track cstr chain9 quadrotor quadrotor-3d arm hvac integrator-convex opf30 --alone cartpole-track cstr quadrotor-3d arm --polished opf30
 record-fronts: bin/record build
 	$(RECORD) --out $(RESULTS)/fronts.json python3 lab/scripts/fronts.py $(FRONTS)
 

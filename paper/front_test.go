@@ -47,6 +47,11 @@ func TestExactFrontsOfThePaper(t *testing.T) {
 		if ratio := gpc.HypervolumeRatio(own, exact); !(ratio > 0.97 && ratio < 1.05) {
 			t.Errorf("%s: the map has %v of the exact front's hypervolume", name, ratio)
 		}
+		opt.Polish = 10
+		polished := require.Get(require.Get(c.Fronts(e, require.Get(c.Setup("direct", ""))(t)))(t).Front(t.Context(), obs, opt))(t)
+		if ratio := gpc.HypervolumeRatio(polished, exact); !(ratio > 0.99 && ratio < 1.05) || polished.Polished < points/2 {
+			t.Errorf("%s: %d polished points have %v of the exact front's hypervolume", name, polished.Polished, ratio)
+		}
 	}
 }
 

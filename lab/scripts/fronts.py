@@ -2,7 +2,7 @@
 
 Each state is the start of a test episode. The exact front has the 50 weightings of `gpc front --exact 50`, the map the same ones. Regret is what
 the map's decision and its roll-out cost above the optimum under one weighting of two objectives, as a mean over states. A second row of the cases of --alone has the map
-without any polish. Times are of the first ten states, one thread, the map's of a fifth front. What was compared is kept in --cache and not computed again.
+without any polish, one of the cases of --polished the map with it. Times are of the first ten states, one thread, the map's of a fifth front. What was compared is kept in --cache and not computed again.
 """
 
 import argparse
@@ -38,13 +38,15 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=2029)
     parser.add_argument("--cache", type=Path, default=Path("out/fronts"))
     parser.add_argument("--alone", nargs="*", default=[], metavar="CASE")
+    parser.add_argument("--polished", nargs="*", default=[], metavar="CASE")
     parser.add_argument("--untimed", action="store_true")
     parser.add_argument("cases", nargs="+", metavar="CASE")
     o = parser.parse_args()
     o.cache.mkdir(parents=True, exist_ok=True)
     rows = []
-    for case, alone in [(case, alone) for case in dict.fromkeys((*o.cases, *o.alone)) for alone in (False, True)[: 1 + (case in o.alone)]]:
-        kept, polish = o.cache / f"{case}-{o.seed}{'-alone' if alone else ''}.jsonl", ["--polish", "0"] if alone else []
+    ways = {"": (o.cases, []), ", the map alone": (o.alone, ["--polish", "0"]), ", polished": (o.polished, ["--polish", "10"])}
+    for case, way in [(case, way) for case in dict.fromkeys((*o.cases, *o.alone, *o.polished)) for way in ways if case in ways[way][0]]:
+        kept, polish = o.cache / f"{case}-{o.seed}{way.replace(', ', '-').replace(' ', '-')}.jsonl", ways[way][1]
         states = [json.loads(line) for line in kept.open()] if kept.exists() else []
         with kept.open("a") as file:
             for e in range(len(states), o.states):
@@ -55,7 +57,7 @@ def main() -> None:
         ratios = sorted(s["ratio"] for s in states if s["ratio"] is not None)
         mean = lambda w: statistics.fmean(s["regret"][w] for s in states if w in s["regret"])
         row = {
-            "name": f"BenchmarkFront/{case}{', the map alone' if alone else ''}", "states": len(states), "compared": len(ratios), "unsolved": sum(50 - s["solved"] for s in states),
+            "name": f"BenchmarkFront/{case}{way}", "states": len(states), "compared": len(ratios), "unsolved": sum(50 - s["solved"] for s in states),
             "unsafe": sum(s["unsafe"] for s in states), "ratio": statistics.fmean(ratios), "ratio_p5": ratios[len(ratios) // 20], "ratio_worst": ratios[0],
         } | {f"regret_{w}": mean(w) for w in ("0.01", "0.25", "0.75", "0.99") if any(w in s["regret"] for s in states)}
         if not o.untimed:
