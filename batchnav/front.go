@@ -264,7 +264,7 @@ func (f *Fronts) polish(ctx context.Context, front *Front, obs Observation, opt 
 	// adopt makes a plan a point's where that is better.
 	adopt := func(p *FrontPoint, plan []float64) {
 		q := simulated(f.problem, obs, p.W, slices.Clone(plan), true)
-		if q.Feasible && (!p.Feasible || tensor.DotInOrder(p.W, q.J) < tensor.DotInOrder(p.W, p.J)) {
+		if q.Feasible && (!p.Feasible || f.cost(&q, p.W) < f.cost(p, p.W)) {
 			*p = q
 		}
 	}
@@ -281,7 +281,7 @@ func (f *Fronts) polish(ctx context.Context, front *Front, obs Observation, opt 
 	visit(sources, func(i int) { attempt(&front.Points[i], slices.Clone(front.Points[i].plan)) })
 	points := slices.Clone(front.Points)
 	visit(sources, func(i int) {
-		best, second := cheapest(points, points[i].W)
+		best, second := f.cheapest(points, points[i].W)
 		if best == &points[i] { // its own was polished
 			best = second
 		}
@@ -295,7 +295,7 @@ func (f *Fronts) polish(ctx context.Context, front *Front, obs Observation, opt 
 	}
 	visit(remainder, func(i int) {
 		p := &front.Points[i]
-		if best, second := cheapest(points, p.W); second != nil {
+		if best, second := f.cheapest(points, p.W); second != nil {
 			plan, share := slices.Clone(best.plan), floats.Distance(p.W, best.W, 1)
 			share /= share + floats.Distance(p.W, second.W, 1)
 			floats.Scale(1-share, plan)
@@ -311,15 +311,21 @@ func (f *Fronts) polish(ctx context.Context, front *Front, obs Observation, opt 
 	return ctx.Err()
 }
 
+// cost is what the plant counts a point with under weights.
+func (f *Fronts) cost(p *FrontPoint, w []float64) float64 {
+	counted := make([]float64, len(w))
+	domain.AbilitiesOfProblem(f.problem).Weights(domain.Preference{W: w}, counted)
+	return tensor.DotInOrder(counted, p.J)
+}
+
 // cheapest are the two feasible points that cost least under weights; nil: there are fewer.
-func cheapest(points []FrontPoint, w []float64) (best, second *FrontPoint) {
-	cost := func(p *FrontPoint) float64 { return tensor.DotInOrder(w, p.J) }
+func (f *Fronts) cheapest(points []FrontPoint, w []float64) (best, second *FrontPoint) {
 	for i := range points {
 		switch p := &points[i]; {
 		case !p.Feasible:
-		case best == nil || cost(p) < cost(best):
+		case best == nil || f.cost(p, w) < f.cost(best, w):
 			best, second = p, best
-		case second == nil || cost(p) < cost(second):
+		case second == nil || f.cost(p, w) < f.cost(second, w):
 			second = p
 		}
 	}
