@@ -74,7 +74,7 @@ func TestADispatchHasNoGoal(t *testing.T) {
 	for name, reached := range map[string]bool{"integrator-convex": true, "opf30": false, "opf-secure": false} {
 		c := require.Get(k.Find(name))(t)
 		err := require.Get(c.Resolve(require.Get(c.Setup("direct", ""))(t)))(t).Goals()
-		if (err == nil) != reached || err != nil && !strings.Contains(err.Error(), "looks 1 decisions ahead") {
+		if (err == nil) != reached || err != nil && !strings.Contains(err.Error(), "looks 1 of 300 decisions ahead") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
