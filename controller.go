@@ -61,11 +61,15 @@ func (r *Resolved) Navigates() bool { return r.Method.New == nil }
 // Goals is nil where loops of the method reach goals (domain.Goals), and says why they do not elsewhere.
 func (r *Resolved) Goals() error {
 	c, spec := r.controlCase, r.controlCase.Spec()
+	ahead := spec.LookAhead()
+	if remaining := domain.AbilitiesOfProblem(c.def.Problem).Remaining; remaining != nil { // from the beginning of an episode
+		ahead = min(ahead, remaining(make([]float64, len(spec.Context))))
+	}
 	switch o := r.options; {
 	case !r.Navigates() || o.Search != batchnav.SearchOptions{} && (o.Search.Polish == 0 || o.Search.Ahead) || o.NoSemantic:
 		return badInputf("method %s decides by weights or the adaptive priority alone: a goal is reached by direct, navigator and polish, which decide by a map", r.Method.Name)
-	case spec.Horizon > 0 || spec.LookAhead() < spec.Steps:
-		return badInputf("case %s looks %d decisions ahead, and not to the end of an episode, up to which a goal counts", c.Name(), spec.LookAhead())
+	case spec.Horizon > 0 || ahead < spec.Steps:
+		return badInputf("case %s looks %d of %d decisions ahead, and a goal counts to the end of an episode", c.Name(), ahead, spec.Steps)
 	case c.def.Delay.Periods > 0:
 		return badInputf("case %s has a delay: a goal does not count what the actions under way cost", c.Name())
 	}

@@ -264,7 +264,7 @@ func (f *Fronts) polish(ctx context.Context, front *Front, obs Observation, opt 
 	// adopt makes a plan a point's where that is better.
 	adopt := func(p *FrontPoint, plan []float64) {
 		q := simulated(f.problem, obs, p.W, slices.Clone(plan), true)
-		if q.Feasible && (!p.Feasible || f.cost(p.W, &q) < f.cost(p.W, p)) {
+		if q.Feasible && (!p.Feasible || f.cost(&q, p.W) < f.cost(p, p.W)) {
 			*p = q
 		}
 	}
@@ -311,25 +311,25 @@ func (f *Fronts) polish(ctx context.Context, front *Front, obs Observation, opt 
 	return ctx.Err()
 }
 
+// cost is what the plant counts a point with under weights.
+func (f *Fronts) cost(p *FrontPoint, w []float64) float64 {
+	counted := make([]float64, len(w))
+	domain.AbilitiesOfProblem(f.problem).Weights(domain.Preference{W: w}, counted)
+	return tensor.DotInOrder(counted, p.J)
+}
+
 // cheapest are the two feasible points that cost least under weights; nil: there are fewer.
 func (f *Fronts) cheapest(points []FrontPoint, w []float64) (best, second *FrontPoint) {
 	for i := range points {
 		switch p := &points[i]; {
 		case !p.Feasible:
-		case best == nil || f.cost(w, p) < f.cost(w, best):
+		case best == nil || f.cost(p, w) < f.cost(best, w):
 			best, second = p, best
-		case second == nil || f.cost(w, p) < f.cost(w, second):
+		case second == nil || f.cost(p, w) < f.cost(second, w):
 			second = p
 		}
 	}
 	return best, second
-}
-
-// cost is what decisions under weights are counted with (domain.ProblemAbilities.Weights).
-func (f *Fronts) cost(w []float64, p *FrontPoint) float64 {
-	raw := make([]float64, len(w))
-	domain.AbilitiesOfProblem(f.problem).Weights(domain.Preference{W: w}, raw)
-	return tensor.DotInOrder(raw, p.J)
 }
 
 // decisions are those of a roll-out from a context.

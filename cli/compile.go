@@ -90,9 +90,9 @@ same command again to continue. Exit code 1 says that the target is missed.`,
 				if r.HeldOut.NoWay > 0 {
 					noWay = fmt.Sprintf(", %d of these without a way to be safe", r.HeldOut.NoWay)
 				}
-				a.say("round %d, %s: %s; %d scenarios (%d near the worst), %d samples, %d epochs; held-out %.3g %% (p90 %.3g, max %.3g, %d of %d unsafe%s), own starts %.3g %%; %.0f s",
+				a.say("round %d, %s: %s; %d scenarios (%d near the worst), %d samples, %d epochs; held-out %.3g %% (p90 %.3g, max %.3g, %d of %d unsafe%s), own starts %s %%; %.0f s",
 					p.Number, r.Kind, r.Why, r.Scenarios, r.Focused, r.Samples, r.Epochs, float64(r.HeldOut.Mean), float64(r.HeldOut.P90), float64(r.HeldOut.Max),
-					r.HeldOut.Unsafe, r.HeldOut.Episodes, noWay, float64(r.Training.Mean), r.Seconds.Solve+r.Seconds.Train+r.Seconds.Evaluate)
+					r.HeldOut.Unsafe, r.HeldOut.Episodes, noWay, ownStarts(r), r.Seconds.Solve+r.Seconds.Train+r.Seconds.Evaluate)
 			}
 			out, err := compile.Run(cmd.Context(), c, opt)
 			if err != nil {
@@ -133,6 +133,14 @@ func writeKeptOff(w io.Writer, out *compile.Report) {
 	fmt.Fprintln(w, text)
 }
 
+// ownStarts is what a round's map costs from starts of its data, where there was time to drive these.
+func ownStarts(r *compile.Round) string {
+	if r.Training.Episodes == 0 {
+		return "–"
+	}
+	return r.Training.Mean.Text("%.3g")
+}
+
 func writeCompiled(w io.Writer, out *compile.Report) {
 	seconds := func(v float64) string { return strconv.FormatFloat(v, 'f', 0, 64) }
 	number := func(v closedloop.Number) string { return v.Text("%.3g") }
@@ -146,7 +154,7 @@ func writeCompiled(w io.Writer, out *compile.Report) {
 	for i, r := range out.Rounds {
 		rows = append(rows, []string{
 			strconv.Itoa(i + 1), string(r.Kind), strconv.Itoa(r.Scenarios), strconv.Itoa(r.Focused), strconv.Itoa(r.Samples), strconv.Itoa(r.Epochs),
-			number(r.Training.Mean), number(r.HeldOut.Mean), number(r.HeldOut.P90), number(r.HeldOut.Max),
+			ownStarts(&r), number(r.HeldOut.Mean), number(r.HeldOut.P90), number(r.HeldOut.Max),
 			fmt.Sprintf("%d/%d", r.HeldOut.Unsafe, r.HeldOut.Episodes), seconds(r.Seconds.Solve), seconds(r.Seconds.Train), r.Why,
 		})
 	}

@@ -96,7 +96,8 @@ func (a *App) Setup(cmd *cobra.Command, name, modelFile, method string) (*gpc.Ca
 	if err != nil {
 		return nil, s, err
 	}
-	if flags := cmd.Flags(); modelFile == "" && !c.Bundled() && flags.Lookup("method") == nil && flags.Lookup("methods") == nil {
+	decidesWithout := cmd.Flags().Lookup("methods") != nil || cmd.Flags().Lookup("method") != nil && (cmd.Name() != "front" || len(c.Spec().Switches) > 0)
+	if modelFile == "" && !c.Bundled() && !decidesWithout {
 		return c, s, BadInputf("case %s has no bundled map: make one with compile and give its file with --model", c.Name())
 	}
 	s, err = c.Setup(method, modelFile)

@@ -99,12 +99,12 @@ every limit, or none is within the bounds.`,
 			for range repeat {
 				start := time.Now()
 				if result.Front, err = f.Front(cmd.Context(), obs, opt); err != nil {
-					return err
+					return gpc.BadInput(err)
 				}
 				result.TimeUs = float64(time.Since(start).Nanoseconds()) / 1e3
 			}
 			if exact > 0 {
-				if err := result.compare(cmd.Context(), c, f, obs, exact, opt); err != nil {
+				if err := result.compare(cmd.Context(), c, f, obs, exact, repeat, opt); err != nil {
 					return err
 				}
 			}
@@ -137,17 +137,14 @@ every limit, or none is within the bounds.`,
 	f.IntVar(&opt.Polish, "polish", -1, "improve points' plans by so many `iterations` of the case's own method; 0: none; -1: 10 of points that break a limit, and of all where the map was compiled for a method that polishes")
 	f.IntVar(&exact, "exact", 0, "solve so many weightings of an even lattice exactly too, and compare the fronts")
 	f.StringVar(&csvFile, "csv", "", "write a row for each point to this `file`")
-	f.IntVar(&repeat, "repeat", 1, "decide this many times and report the time of the last: the first pays for allocation and cold caches")
+	f.IntVar(&repeat, "repeat", 1, "decide and solve this many times and report the time of the last: the first pays for allocation and cold caches")
 	return cmd
 }
 
 // objectiveBounds are those of --within, +Inf for an objective without one.
 func objectiveBounds(spec *domain.Spec, list []string) ([]float64, error) {
 	bounds := slices.Repeat([]float64{math.Inf(1)}, spec.ObjectiveSize())
-	var names []string
-	for _, v := range spec.Objectives {
-		names = append(names, v.Name)
-	}
+	names := domain.Names(spec.Objectives)
 	for _, text := range list {
 		name, value, _ := strings.Cut(text, "=")
 		most, err := strconv.ParseFloat(value, 64)
@@ -165,16 +162,18 @@ func objectiveBounds(spec *domain.Spec, list []string) ([]float64, error) {
 }
 
 // compare solves the weightings of a lattice exactly, and decides them by the map.
-func (r *Trades) compare(ctx context.Context, c *gpc.Case, f *batchnav.Fronts, obs batchnav.Observation, points int, opt batchnav.FrontOptions) (err error) {
+func (r *Trades) compare(ctx context.Context, c *gpc.Case, f *batchnav.Fronts, obs batchnav.Observation, points, repeat int, opt batchnav.FrontOptions) (err error) {
 	opt.Weights, opt.LookAhead, opt.Plans = dataset.Proper(c.Spec().ObjectiveSize(), points), r.LookAhead, true
 	if r.Learned, err = f.Front(ctx, obs, opt); err != nil {
 		return err
 	}
-	start := time.Now()
-	if r.Exact, err = c.ExactFront(ctx, obs, opt, r.Learned); err != nil {
-		return err
+	for range repeat {
+		start := time.Now()
+		if r.Exact, err = c.ExactFront(ctx, obs, opt, r.Learned); err != nil {
+			return err
+		}
+		r.ExactTimeUs = float64(time.Since(start).Nanoseconds()) / 1e3
 	}
-	r.ExactTimeUs = float64(time.Since(start).Nanoseconds()) / 1e3
 	r.HypervolumeRatio = new(gpc.HypervolumeRatio(r.Learned, r.Exact))
 	return nil
 }
@@ -185,10 +184,7 @@ func frontRows(spec *domain.Spec, f *batchnav.Front) [][]string {
 	for _, v := range spec.Objectives {
 		head = append(head, "weight of "+v.Name)
 	}
-	for _, v := range slices.Concat(spec.Action, spec.Objectives) {
-		head = append(head, v.Name)
-	}
-	rows := [][]string{append(head, "margin", "feasible", "dominated")}
+	rows := [][]string{slices.Concat(head, domain.Names(spec.Action), domain.Names(spec.Objectives), []string{"margin", "feasible", "dominated"})}
 	for _, p := range f.Points {
 		var row []string
 		for _, v := range slices.Concat(p.W, p.U, p.J, []float64{p.Margin}) {
@@ -210,11 +206,7 @@ func renderFront(w io.Writer, spec *domain.Spec, r *Trades) {
 		}
 	}
 	fmt.Fprintf(w, "%s: %d weightings, %d keep every limit, %d of these dominated, %d polished; look-ahead %d decisions, %.2f ms\n\n", spec.Name, len(r.Points), feasible, dominated, r.Polished, r.LookAhead, r.TimeUs/1e3)
-	head := []string{"point", "weights"}
-	for _, v := range slices.Concat(spec.Objectives, spec.Action) {
-		head = append(head, v.Name)
-	}
-	rows := [][]string{append(head, "margin")}
+	rows := [][]string{slices.Concat([]string{"point", "weights"}, domain.Names(spec.Objectives), domain.Names(spec.Action), []string{"margin"})}
 	show := func(name string, k int) {
 		if k < 0 {
 			return

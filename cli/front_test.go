@@ -37,6 +37,8 @@ func TestFront(t *testing.T) {
 	}
 	refused(t, app, "--exact 1: want 2 weightings", "front", "cart", "--model", file, "--exact", "1")
 	refused(t, app, "--method direct: case cart has no switched inputs", "front", "cart", "--model", file, "--method", "direct")
+	refused(t, app, "its file with --model\n", "front", "cart") // and no --method
+	refused(t, app, "cart has no polish of the plans of its front", "front", "cart", "--model", file, "--polish", "3")
 	refused(t, app, "with one of ", "front", "cart", "--model", file, "--within", "speed=1")
 	refused(t, app, "want a number after =", "front", "cart", "--model", file, "--within", name+"=low")
 	refused(t, app, "a second bound of "+name, "front", "cart", "--model", file, "--within", name+"=2,"+name+"=3")

@@ -60,4 +60,7 @@ func TestTimesOfACompilationArePlain(t *testing.T) {
 	if want := "it takes 0.0721 ms, p99 14.4, of a period of 5000000 ms"; !strings.Contains(out.String(), want) {
 		t.Errorf("no %q in\n%s", want, out.String())
 	}
+	if row := strings.Split(out.String(), "\n")[1]; strings.Count(row, "–") != 1 {
+		t.Errorf("starts of the data were not driven, and the row is %q", row)
+	}
 }

@@ -309,10 +309,7 @@ func (v *verifier) begin() error {
 		v.text(header, "header.plant", h.Plant.ProblemSHA256, c.Other.ProblemSHA256)
 	}
 	v.number(header, "header.margin_tolerance", -1, h.Tolerance, v.spec.MarginTolerance)
-	var margins []string
-	for _, m := range v.spec.Margins {
-		margins = append(margins, m.Name)
-	}
+	margins := domain.Names(v.spec.Margins)
 	if v.count("header.margins"); !slices.Equal(h.Margins, margins) {
 		v.differs(1, -1, -1, "header.margins", fmt.Sprintf("%q", h.Margins), fmt.Sprintf("%q", margins))
 	}

@@ -532,7 +532,7 @@ func advice(out *Report, o *Options) string {
 		return "a few starts cost nearly all of the mean, of the data's too: samples that keep off the limits (Room of the solver), or fewer of these starts (Scenario)"
 	case out.Test.reliesOnGuard():
 		return "the guard asks a solver too often, or follows its plans: a larger budget, or a margin that looks further ahead"
-	case float64(best.HeldOut.Capped) > 2*float64(best.Training.Capped):
+	case best.Training.Episodes > 0 && float64(best.HeldOut.Capped) > 2*float64(best.Training.Capped):
 		return "held-out starts cost more than those of the data: more scenarios, so a larger budget"
 	case last.Kind == Epochs && float64(best.Training.Capped) > o.Target:
 		return "starts of the data itself miss the target after more epochs: a larger Training.Hidden, or optima in several basins (a Library of the solver, more Starts)"

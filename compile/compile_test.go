@@ -364,9 +364,11 @@ func TestAdvice(t *testing.T) {
 	if says := "the reference does not know what acts on the plant"; !strings.Contains(advice(acted, &o), says) || !strings.Contains(page, "| *"+says+"* |") {
 		t.Errorf("where something acts on the plant the advice is %q", advice(acted, &o))
 	}
-	missed := &Report{Rounds: []Round{{Kind: First, Training: Score{Episodes: 100, Capped: 1.5}, HeldOut: Score{Episodes: 100, Capped: 2}}}, Test: Score{Episodes: 100, Mean: 2}}
-	if got := advice(missed, &o); got != "a larger budget" {
-		t.Errorf("where nothing tells what is missing the advice is %q", got)
+	for _, training := range []Score{{Episodes: 100, Capped: 1.5}, {}} { // without a start of the data nothing stands beside the others
+		missed := &Report{Rounds: []Round{{Kind: First, Training: training, HeldOut: Score{Episodes: 100, Capped: 2}}}, Test: Score{Episodes: 100, Mean: 2}}
+		if got := advice(missed, &o); got != "a larger budget" {
+			t.Errorf("where nothing tells what is missing the advice is %q", got)
+		}
 	}
 }
 

@@ -84,13 +84,12 @@ func (s *Spec) Goals(text []byte) (*Goals, error) {
 		step = 2
 	}
 	for i := 0; i < len(words); i += step {
-		j := slices.IndexFunc(s.Objectives, func(v Variable) bool { return v.Name == words[i] })
+		j := slices.Index(Names(s.Objectives), words[i])
 		if j < 0 {
-			var names []string
-			for _, v := range s.Objectives {
-				names = append(names, v.Name)
-			}
-			return nil, fmt.Errorf("the goal names %.64q, which is no objective of case %s (it has %s)", words[i], s.Name, strings.Join(names, ", "))
+			return nil, fmt.Errorf("the goal names %.64q, which is no objective of case %s (it has %s)", words[i], s.Name, strings.Join(Names(s.Objectives), ", "))
+		}
+		if slices.Contains(words[:i], words[i]) {
+			return nil, fmt.Errorf("the goal names %s twice", words[i])
 		}
 		if step == 1 {
 			g.First = append(g.First, j)
@@ -98,8 +97,8 @@ func (s *Spec) Goals(text []byte) (*Goals, error) {
 		}
 		number, bounded := strings.CutPrefix(strings.TrimSpace(words[i+1]), "<=")
 		most, err := strconv.ParseFloat(strings.TrimSpace(number), 64)
-		if !bounded || err != nil {
-			return nil, fmt.Errorf("the goal bounds %s by %.64q, want %s", words[i], words[i+1], goalForm)
+		if !bounded || err != nil || math.IsNaN(most-most) {
+			return nil, fmt.Errorf("the goal bounds %s by %.64q, want \"<= NUMBER\", finite and in %s, without a unit", words[i], words[i+1], s.Objectives[j].Unit)
 		}
 		g.Bounds = append(g.Bounds, Bound{Objective: j, Most: most})
 	}

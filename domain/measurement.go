@@ -123,11 +123,7 @@ func Whole(spec *Spec, noise float64) *Measurement {
 
 // Partly is Whole of the states of these names alone.
 func Partly(spec *Spec, noise float64, states []string) (*Measurement, error) {
-	m := &Measurement{}
-	var all []string
-	for _, v := range spec.Measured {
-		all = append(all, v.Name)
-	}
+	m, all := &Measurement{}, Names(spec.Measured)
 	for _, name := range states {
 		i := slices.Index(all, name)
 		switch {

@@ -31,6 +31,15 @@ type Variable struct {
 	Limit string
 }
 
+// Names are those of variables.
+func Names(list []Variable) []string {
+	names := make([]string, len(list))
+	for i, v := range list {
+		names[i] = v.Name
+	}
+	return names
+}
+
 // LimitName is the kind of limit that a margin is of.
 func (v Variable) LimitName() string { return cmp.Or(v.Limit, v.Name) }
 

@@ -76,7 +76,7 @@ func close8(a, b []float64) bool {
 func TestDeclarationsAreWhatOneWritesByHand(t *testing.T) {
 	declared, hand := require.Get(softPuck().Case())(t), require.Get(byHand().Case())(t)
 	p, q := declared.Problem, hand.Problem
-	if names := namesOf(p.Spec().Context); !slices.Equal(names, []string{"target", "drift", "clock", "last fx"}) {
+	if names := domain.Names(p.Spec().Context); !slices.Equal(names, []string{"target", "drift", "clock", "last fx"}) {
 		t.Fatalf("the context is %q", names)
 	}
 	swap := func(c []float64) []float64 { return []float64{c[0], c[1], c[3], c[2]} }
@@ -169,7 +169,7 @@ func TestSoftLimitsAreCountedApart(t *testing.T) {
 		t.Errorf("the soft limit: %+v, want a largest excess of %v in eight of ten decisions", soft, largest)
 	}
 	if shifted := require.Get(c.Shifted(map[string]float64{"fx": 0.5}))(t); len(shifted.Problem.Spec().Context) != 4 {
-		t.Errorf("a plant with another gain has the context %v", namesOf(shifted.Problem.Spec().Context))
+		t.Errorf("a plant with another gain has the context %v", domain.Names(shifted.Problem.Spec().Context))
 	}
 }
 
@@ -177,7 +177,7 @@ func TestSoftLimitsAreCountedApart(t *testing.T) {
 func TestRatesAreOfWhatIsAskedFor(t *testing.T) {
 	y := require.Get(softPuck().UncertainGains(0.2))(t)
 	p := require.Get(y.Case())(t).Problem
-	if names := namesOf(p.Spec().Context); !slices.Equal(names, []string{"target", "drift", "gain of fx", "gain of fy", "clock", "last fx"}) {
+	if names := domain.Names(p.Spec().Context); !slices.Equal(names, []string{"target", "drift", "gain of fx", "gain of fy", "clock", "last fx"}) {
 		t.Fatalf("the context is %q", names)
 	}
 	next, after, m := make([]float64, 4), make([]float64, 6), make([]float64, 6)

@@ -149,12 +149,12 @@ func (p *Problem) signatures() (vectors []program.Vector, list []signature) {
 		vectors = append(vectors, program.Vector{Name: name, Entries: entries})
 		return len(entries)
 	}
-	ns := vector("state", namesOf(y.State))
-	nc := vector("context", namesOf(p.spec.Context))
-	nu := vector("action", namesOf(y.Action))
-	nj := vector("objectives", namesOf(y.Objectives))
-	nm := vector("margins", namesOf(y.Margins))
-	np := vector("scenario", namesOf(y.Scenario))
+	ns := vector("state", domain.Names(y.State))
+	nc := vector("context", domain.Names(p.spec.Context))
+	nu := vector("action", domain.Names(y.Action))
+	nj := vector("objectives", domain.Names(y.Objectives))
+	nm := vector("margins", domain.Names(y.Margins))
+	np := vector("scenario", domain.Names(y.Scenario))
 	in := func(name, entries string, size int) parameter {
 		return parameter{name: name, vector: entries, size: size, input: true}
 	}
@@ -436,12 +436,4 @@ func (p *Problem) compareAt(read *program.Program, point samplePoint) error {
 		}
 	}
 	return nil
-}
-
-func namesOf(list []domain.Variable) []string {
-	names := make([]string, len(list))
-	for i, v := range list {
-		names[i] = v.Name
-	}
-	return names
 }

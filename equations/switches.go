@@ -54,7 +54,7 @@ const (
 func (w *Switch) check(y *System) (wrong string) {
 	index := slices.IndexFunc(y.Action, func(v domain.Variable) bool { return v.Name == w.Action })
 	if index < 0 {
-		return fmt.Sprintf("Action is %q, which is none of Action: want one of %q", w.Action, namesOf(y.Action))
+		return fmt.Sprintf("Action is %q, which is none of Action: want one of %q", w.Action, domain.Names(y.Action))
 	}
 	if len(w.Values) < 2 || len(w.Values) > maxValues {
 		return fmt.Sprintf("Values has %d entries, want 2 to %d", len(w.Values), maxValues)
@@ -88,7 +88,7 @@ func (w *Switch) check(y *System) (wrong string) {
 	if !(w.Cost >= 0) || math.IsInf(w.Cost, 0) || (w.Cost > 0) != (w.Objective != "") {
 		return fmt.Sprintf("Cost is %v in the objective %q, want a finite number above 0 with the name of an objective, or neither", w.Cost, w.Objective)
 	}
-	if names := namesOf(y.Objectives); w.Objective != "" && !slices.Contains(names, w.Objective) {
+	if names := domain.Names(y.Objectives); w.Objective != "" && !slices.Contains(names, w.Objective) {
 		return fmt.Sprintf("Objective is %q, want one of %q", w.Objective, names)
 	}
 	if !math.IsNaN(w.Initial) && !slices.Contains(w.Values, w.Initial) {
@@ -202,7 +202,7 @@ func (w *Switch) complete(y *System, action int) switched {
 		d.gap = math.Min(d.gap, v-d.Values[i])
 	}
 	if w.Objective != "" {
-		d.objective = slices.Index(namesOf(y.Objectives), w.Objective)
+		d.objective = slices.Index(domain.Names(y.Objectives), w.Objective)
 	}
 	return d
 }

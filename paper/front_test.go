@@ -2,6 +2,7 @@ package paper_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/gpc-engine/gpc"
@@ -69,5 +70,41 @@ func TestThePapersPolishKnowsNoBounds(t *testing.T) {
 				t.Errorf("%s: with bounds %v changed %v, from %v to %v", name, bounds, changed, given, plan)
 			}
 		}
+	}
+}
+
+// A goal counts to the end of the episode. In a dispatch nobody knows the loads beyond the next one, and a method says so.
+func TestADispatchHasNoGoal(t *testing.T) {
+	k := paper.Cases()
+	for name, reached := range map[string]bool{"integrator-convex": true, "opf30": false, "opf-secure": false} {
+		c := require.Get(k.Find(name))(t)
+		err := require.Get(c.Resolve(require.Get(c.Setup("direct", ""))(t)))(t).Goals()
+		if (err == nil) != reached || err != nil && !strings.Contains(err.Error(), "looks 1 of 300 decisions ahead") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A polish makes no point dearer, as the plant counts it under the point's weights.
+func TestAPolishedFrontIsCountedAsThePlantCounts(t *testing.T) {
+	e := require.Get(gpc.OpenEngine(engine.Options{Backend: "cpu", Threads: 1}))(t)
+	defer e.Close()
+	k := paper.Cases()
+	c := require.Get(k.Find("opf30"))(t)
+	obs := require.Get(c.Observe(9001, 1, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}}))(t)
+	opt := batchnav.FrontOptions{Weights: dataset.Proper(3, 15)}
+	f := require.Get(c.Fronts(e, require.Get(c.Setup("direct", ""))(t)))(t)
+	alone := require.Get(f.Front(t.Context(), obs, opt))(t)
+	opt.Polish = 5
+	polished := require.Get(f.Front(t.Context(), obs, opt))(t)
+	w := make([]float64, 3)
+	for i, p := range polished.Points {
+		domain.AbilitiesOfProblem(c.Definition().Problem).Weights(domain.Preference{W: p.W}, w)
+		if before, after := tensor.DotInOrder(w, alone.Points[i].J), tensor.DotInOrder(w, p.J); !(after <= before) {
+			t.Errorf("weights %v: %v, polished %v", p.W, before, after)
+		}
+	}
+	if polished.Polished == 0 {
+		t.Error("nothing is polished")
 	}
 }

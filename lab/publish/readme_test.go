@@ -201,6 +201,18 @@ func TestREADMEsTextIsOfTheRecords(t *testing.T) {
 		least, most, of = min(least, n), max(most, n), len(k.Certificate.Conditions)
 	}
 	c.says("Of their %d conditions, [%d to %d hold]", of, least, most)
+	costs, times := map[string][]float64{}, map[string][]float64{}
+	all.besideRivals(func(_, method string, cost, timed *closedloop.Paired) {
+		costs[method], times[method] = append(costs[method], float64(cost.RegretPct)), append(times[method], float64(timed.Latency.Running.P50))
+	})
+	c.says("It decides in %.1f to %.0f µs in the median, where the solver takes %.0f to %.0f µs", slices.Min(times["direct"]), slices.Max(times["direct"]), slices.Min(times["nmpc"]), slices.Max(times["nmpc"]))
+	c.says("The map's plans cost %.2f to %.0f %% more than the best known, the solver's %.0f to %.1f %%", slices.Min(costs["direct"]), slices.Max(costs["direct"]), slices.Min(costs["nmpc"]), slices.Max(costs["nmpc"]))
+	c.says("A solver that works between two decisions answers sooner than the map")
+	for i, v := range times[report.AheadSolver] {
+		if !(v < times["direct"][i]) {
+			t.Errorf("the solver between decisions answers in %v µs, the map in %v", v, times["direct"][i])
+		}
+	}
 	c.besides("Go 1.26", "Python 3.10", "± is half of the 95 % interval", "version 0.1.0", "Apache-2.0",
 		"costs 1.7 and 1.8 % above the optimum", "156 of 200 episodes of `integrator-convex` against 110") // aboutTheEllipse and aboutTheParts, on the page of cases
 }

@@ -439,7 +439,7 @@ class Session(Object):
         rows = None if weights is None else reals(weights, "weights")
         if rows is not None and (rows.ndim != 2 or not len(rows) or rows.shape[1] != len(spec.objectives)):
             raise InputError(f"weights have shape {rows.shape}, want (n, {len(spec.objectives)})")
-        if points is not None and points < 1:
+        if points == 0:
             raise InputError(f"{points} points, want 1 or more")
         options = {"exact": exact, "points": points or 0, "weights": None if rows is None else rows.tolist(), "look_ahead": look_ahead, "remaining": remaining}
         return Front(ask(lib.gpc_front, self.handle, text(options), address(s), s.size, address(c), c.size, long=True))

@@ -106,7 +106,7 @@ def test_a_loop_reaches_goals(cart):
         np.testing.assert_array_equal(steered.sigma, [0.5, 0.5])
         assert loop.decide(state, context, [names[0]], fresh=True).sigma[0] > decided.sigma[0]
         np.testing.assert_array_equal(loop.decide(state, context, fresh=True).u, cart.loop("direct").decide(state, context).u)
-        for wrong, says in (({}, "goal is empty"), ({"comfort": "<= 1"}, f"no objective of case {cart.spec.name}"), ({names[0]: 3}, "bounds as"), ({names[0]: "< 3"}, "want bounds"), ([names[0], names[0]], "at most once")):
+        for wrong, says in (({}, "goal is empty"), ({"comfort": "<= 1"}, f"no objective of case {cart.spec.name}"), ({names[0]: 3}, "bounds as"), ({names[0]: "< 3"}, "without a unit"), ({names[0]: "<= inf"}, "finite"), ([names[0], names[0]], f"names {names[0]} twice")):
             with pytest.raises(gpc.InputError, match=says):
                 loop.decide(state, context, wrong)
     with cart.loop("nmpc") as loop, pytest.raises(gpc.InputError, match="by weights or the adaptive priority alone"):

@@ -1,0 +1,105 @@
+package publish
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/gpc-engine/gpc/closedloop"
+	"github.com/gpc-engine/gpc/lab/peerrecord"
+	"github.com/gpc-engine/gpc/lab/report"
+)
+
+// What pages outside the results say of times and costs is what the records say.
+func TestTimesAndCostsElsewhereAreRecords(t *testing.T) {
+	all := devices(recorded(t))
+	polish, ahead := [2]float64{math.Inf(1), 0}, [2]float64{math.Inf(1), 0}
+	for _, name := range all.systems() {
+		p := all.pairing(name)
+		if p == nil {
+			continue
+		}
+		if m := pairedMethod(p, "polish-ahead"); m != nil {
+			v := float64(m.Prepare.P50) / 1e3
+			polish = [2]float64{min(polish[0], v), max(polish[1], v)}
+		}
+	}
+	all.besideRivals(func(_, method string, _, timed *closedloop.Paired) {
+		if method == report.AheadSolver {
+			v := float64(timed.Latency.Running.P50)
+			ahead = [2]float64{min(ahead[0], v), max(ahead[1], v)}
+		}
+	})
+	search := claimsOf(t, "docs/explain/search.md")
+	search.says("%.2f to %.0f ms in the gallery", polish[0], polish[1])
+	search.says("it reaches the optimum of `nmpc` in %.1f to %.1f µs", ahead[0], ahead[1])
+
+	dispatch := [2]float64{math.Inf(1), 0}
+	count := func(e *closedloop.Result) {
+		if v := float64(e.Latency.P50) / 1e3; e.Method == "mo-opf" && v > 0 {
+			dispatch = [2]float64{min(dispatch[0], v), max(dispatch[1], v)}
+		}
+	}
+	for _, e := range all.likePaperOf("opf30") {
+		count(&e)
+	}
+	for _, n := range networks[:5] {
+		found := all.onNetwork(n.name)
+		for i := range found.evals {
+			count(&found.evals[i])
+		}
+	}
+	claimsOf(t, "docs/tutorials/dispatch.md").says("takes %.2f to %.1f ms a dispatch in the median", dispatch[0], dispatch[1])
+
+	maps := claimsOf(t, galleryPage)
+	for _, c := range all.compilation("cstr").Choice {
+		if c.Method == "direct" {
+			maps.says("Of the %d held-out ones the worst costs %.0f %% by `direct`", c.Episodes, float64(c.Max))
+		}
+	}
+	pendulum, space := all.pairing("double-pendulum"), all.pairing("quadrotor-3d")
+	polished, bare := pairedMethod(pendulum, "refine-64-polish-ahead"), pairedMethod(pendulum, "refine-64-ahead")
+	maps.says("In %d episodes [beside the exact solver](#beside-other-methods) it costs %.1f %%, and %.1f %% without these iterations", polished.Episodes, float64(polished.RegretPct), float64(bare.RegretPct))
+	bare = pairedMethod(space, "refine-64-ahead")
+	maps.says("A search of 64 roll-outs costs %.2f %% in %d episodes. Its first decision has nothing prepared, and takes longer than the period of 50 ms in one of a hundred", float64(bare.RegretPct), bare.Episodes)
+	if !(bare.Latency.Cold.P50 < 50e3 && bare.Latency.Cold.P99 > 50e3) {
+		t.Errorf("first decisions of a search of 64 take %+v µs", bare.Latency.Cold)
+	}
+
+	rows, longer := 0, 0
+	for _, d := range all {
+		for _, f := range report.Of[peerrecord.Benchmarked](d) {
+			for _, b := range f.Benchmarks {
+				if strings.HasPrefix(b.Name, "BenchmarkSCOPF/") {
+					if rows++; b.Metrics["following_p99_ms"] > 1e3*b.Metrics["cpu_s"] {
+						longer++
+					}
+				}
+			}
+		}
+	}
+	claimsOf(t, "docs/results/secure.md").says("In %d of %d rows it is longer than a solve from nothing", longer, rows)
+
+	for _, p := range all.foreign(report.WaysRound) {
+		if p.Case != "arm" {
+			continue
+		}
+		exact := 0.0
+		for _, m := range p.Pairs {
+			if strings.HasPrefix(m.Method, "nmpc") {
+				exact = max(exact, float64(m.Latency.Running.P50))
+			}
+		}
+		for _, m := range p.Pairs {
+			if running := float64(m.Latency.Running.P50); m.Method != "direct" && !strings.HasPrefix(m.Method, "nmpc") && !(exact < running) {
+				t.Errorf("a decision of %s takes %v µs, one of the solver %v", m.Method, running, exact)
+			}
+		}
+		claimsOf(t, waysPage).says("In the arm its median decision is faster than that of any search or polish")
+	}
+	for _, of := range all.comparisons(func(m *closedloop.Comparison) bool {
+		return m.Case == "hvac" && len(m.MeasuredStates) > 0 && m.MeasuredNoise == 0.01 && m.Tightening == 3
+	}) {
+		claimsOf(t, "docs/results/real-plant.md").says("From its one sensor `hvac` costs %.2f %% less by the map", -float64(of.Comparisons[1].Difference.Mean))
+	}
+}
