@@ -39,7 +39,56 @@ func TestATableFitsItsTerminal(t *testing.T) {
 	for limit, want := range map[int]string{
 		math.MaxInt: "method     p50  p99    what it does\nnavigator  1.5  20.25  the whole algorithm with its guards and filters\n",
 		50:          "method     p50  p99    what it does\nnavigator  1.5  20.25  the whole algorithm with\n                       its guards and filters\n",
-		37:          "method     p50  p99\nnavigator  1.5  20.25\nmethod     what it does\nnavigator  the whole algorithm with\n           its guards and filters\n",
+		37:          "method     p50  p99\nnavigator  1.5  20.25\n\nmethod     what it does\nnavigator  the whole algorithm with\n           its guards and filters\n",
+	} {
+		var out bytes.Buffer
+		tableWithin(&out, rows, limit)
+		if out.String() != want {
+			t.Errorf("%d columns:\n%swant\n%s", limit, out.String(), want)
+		}
+	}
+}
+
+// What every row of a table says is its caption on a terminal that has no room for it, a heading has lines, columns of numbers stand
+// closer, and how far a value may be off stays next to it.
+func TestANarrowTerminalHasACaptionAndHeadingsOfSeveralLines(t *testing.T) {
+	rows := [][]string{
+		{"method", "episodes", "regret %", "± 95 %", "less the first's", "± 95 %"},
+		{"navigator", "20", "1.5", "0.25", "0.0", "0.0"},
+		{"direct", "20", "2.5", "0.25", "1.0", "0.5"},
+	}
+	for limit, want := range map[int]string{
+		54: `in every row: episodes 20
+method     regret %  ± 95 %  less the first's  ± 95 %
+navigator       1.5    0.25               0.0     0.0
+direct          2.5    0.25               1.0     0.5
+`,
+		48: `in every row: episodes 20
+                           less
+           regret          the
+method     %       ± 95 %  first's  ± 95 %
+navigator     1.5    0.25      0.0     0.0
+direct        2.5    0.25      1.0     0.5
+`,
+		41: `in every row: episodes 20
+                        less
+          regret        the
+method    %      ± 95 % first's ± 95 %
+navigator    1.5   0.25     0.0    0.0
+direct       2.5   0.25     1.0    0.5
+`,
+		37: `in every row: episodes 20
+           regret
+method     %       ± 95 %
+navigator     1.5    0.25
+direct        2.5    0.25
+
+           less
+           the
+method     first's  ± 95 %
+navigator      0.0     0.0
+direct         1.0     0.5
+`,
 	} {
 		var out bytes.Buffer
 		tableWithin(&out, rows, limit)

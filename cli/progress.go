@@ -5,6 +5,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -274,8 +275,8 @@ func columns(w io.Writer) int {
 }
 
 // Table writes rows with aligned columns; the first row is the header. Cells
-// that look like numbers are aligned right. Columns that a terminal has no room for stand in a table below,
-// behind the first column again; a text in the last column is wrapped.
+// that look like numbers are aligned right. Where a terminal has no room, what all rows say is a caption and headings have
+// lines; columns that it has no room for then stand in a table below, behind the first again; a text in the last is wrapped.
 func Table(w io.Writer, rows [][]string) { tableWithin(w, rows, columns(w)) }
 
 // least is the room that a last column of text is wrapped in; with less it stands in a table below.
@@ -285,41 +286,112 @@ func tableWithin(w io.Writer, rows [][]string, limit int) {
 	if len(rows) == 0 {
 		return
 	}
-	width := make([]int, len(rows[0]))
-	for _, r := range rows {
-		for i, c := range r {
-			width[i] = max(width[i], len([]rune(c)))
+	width, total := widths(rows)
+	if total > limit {
+		rows = captioned(w, rows)
+		width, total = widths(rows)
+	}
+	titles, headings, gap := rows[0], 1, 2
+	if total > limit {
+		rows, headings = stacked(rows, width)
+		width, total = widths(rows)
+		spaced := func(r []string) bool { return strings.Contains(strings.Join(r, ""), " ") }
+		if total > limit && total-len(width) < limit && !slices.ContainsFunc(rows[headings:], spaced) {
+			gap = 1
 		}
 	}
 	for next := 1; ; {
 		group, total := []int{0}, width[0]
 		for ; next < len(width); next++ {
-			room := limit - total - 2
+			room := limit - total - gap
 			wraps := next == len(width)-1 && room >= least && !numeric(rows[len(rows)-1][next])
 			if width[next] > room && !wraps && len(group) > 1 {
 				break
 			}
-			group, total = append(group, next), total+2+width[next]
+			group, total = append(group, next), total+gap+width[next]
+		}
+		for next < len(width) && len(group) > 2 && deviates(titles[next]) {
+			next, group = next-1, group[:len(group)-1]
 		}
 		for n, r := range rows {
-			writeRow(w, r, group, width, limit, n > 0)
+			if n >= headings || slices.ContainsFunc(group, func(i int) bool { return r[i] != "" }) {
+				writeRow(w, r, group, width, gap, limit, n >= headings)
+			}
 		}
 		if next >= len(width) {
 			return
 		}
+		fmt.Fprintln(w)
 	}
 }
 
+// widths are those of the columns, and of a whole row.
+func widths(rows [][]string) ([]int, int) {
+	width, total := make([]int, len(rows[0])), -2
+	for i := range width {
+		for _, r := range rows {
+			width[i] = max(width[i], utf8.RuneCountInString(r[i]))
+		}
+		total += 2 + width[i]
+	}
+	return width, total
+}
+
+// deviates says whether a column is how far the value before it may be off, and stands next to that.
+func deviates(title string) bool {
+	return strings.HasPrefix(title, "±") || strings.HasPrefix(strings.Trim(title, "["), "95 %")
+}
+
+// captioned writes what all of several rows say, and returns the rows without it.
+func captioned(w io.Writer, rows [][]string) [][]string {
+	var caption []string
+	shorter := make([][]string, len(rows))
+	for i, title := range rows[0] {
+		value := rows[len(rows)-1][i]
+		with := deviates(title) || i+1 < len(rows[0]) && deviates(rows[0][i+1])
+		if i == 0 || with || len(rows) < 3 || slices.ContainsFunc(rows[1:], func(r []string) bool { return r[i] != value }) {
+			for n, r := range rows {
+				shorter[n] = append(shorter[n], r[i])
+			}
+		} else if value != "" {
+			caption = append(caption, title+" "+value)
+		}
+	}
+	if caption != nil {
+		fmt.Fprintln(w, "in every row: "+strings.Join(caption, ", "))
+	}
+	return shorter
+}
+
+// stacked takes headings into as many lines as make them no wider than what stands below, and says in how many.
+func stacked(rows [][]string, width []int) ([][]string, int) {
+	cells, _ := widths(append([][]string{make([]string, len(width))}, rows[1:]...))
+	var lines [][]string
+	for i, title := range rows[0] {
+		if strings.HasPrefix(title, "±") { // stays in one line
+			cells[i] = width[i]
+		}
+		parts := strings.Split(wrapped(title, 0, cells[i]), "\n")
+		for len(lines) < len(parts) {
+			lines = append([][]string{make([]string, len(width))}, lines...)
+		}
+		for k, part := range parts {
+			lines[len(lines)-len(parts)+k][i] = part
+		}
+	}
+	return append(lines, rows[1:]...), len(lines)
+}
+
 // writeRow writes the cells of some columns. The last one goes on below itself where the line would be too long.
-func writeRow(w io.Writer, r []string, group, width []int, limit int, right bool) {
+func writeRow(w io.Writer, r []string, group, width []int, gap, limit int, right bool) {
 	var line strings.Builder
 	column := 0
 	for k, i := range group {
 		c := r[i]
 		pad := strings.Repeat(" ", width[i]-len([]rune(c)))
 		if k > 0 {
-			line.WriteString("  ")
-			column += 2
+			line.WriteString(strings.Repeat(" ", gap))
+			column += gap
 		}
 		switch {
 		case right && numeric(c):
