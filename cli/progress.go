@@ -263,7 +263,7 @@ func (a *App) Stages() func(stage string, done, total int) { return a.meter.set 
 
 // columns is how wide w is: that of its terminal, or without bound.
 func columns(w io.Writer) int {
-	if text, ok := w.(printing); ok {
+	if text, ok := w.(*printing); ok {
 		w = text.dst
 	}
 	if f, ok := w.(*os.File); ok {
