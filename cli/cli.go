@@ -158,7 +158,7 @@ func (a *App) Run(ctx context.Context, args []string) int {
 	defer a.meter.end()
 	root := a.root()
 	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
+	err := root.ExecuteContext(domain.WithProgress(ctx, a.meter.part))
 	if failed := root.OutOrStdout().(*printing).Flush(); err == nil {
 		err = failed
 	}

@@ -41,6 +41,7 @@ type meter struct {
 	mu          sync.Mutex
 	finish      chan struct{} // closed when what is under way has ended; nil: nothing is
 	label       string
+	whole       string // what a part is of
 	startTime   time.Time
 	done, total int // total 0: nothing was counted yet
 	bar         *progressbar.ProgressBar
@@ -155,6 +156,22 @@ func (m *meter) set(label string, done, total int) {
 	}
 	if m.visible {
 		m.draw()
+	}
+}
+
+// part counts a part of what is under way, which goes on when it is done.
+func (m *meter) part(label string, done, total int) {
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	if m.label != label {
+		m.whole = m.label
+	}
+	whole := m.whole
+	m.mu.Unlock()
+	if m.set(label, done, total); done >= total {
+		m.begin(whole)
 	}
 }
 
