@@ -96,6 +96,12 @@ direct         1.0     0.5
 			t.Errorf("%d columns:\n%swant\n%s", limit, out.String(), want)
 		}
 	}
+	var out bytes.Buffer
+	tableWithin(&out, [][]string{{"case", "method"}, {"cart", "direct"}, {"cart", "nmpc"}}, 10)
+	tableWithin(&out, [][]string{{"case", "method"}, {"cart", "nmpc"}, {"cart", "nmpc"}}, 10)
+	if want := "in every row: case cart\nmethod\ndirect\nnmpc\n" + "in every row: case cart\nmethod\nnmpc\nnmpc\n"; out.String() != want {
+		t.Errorf("rows of one case:\n%swant\n%s", out.String(), want)
+	}
 }
 
 // A sentence that a terminal has no room for goes on in its next line; what is no terminal has it whole.
@@ -106,5 +112,13 @@ func TestASentenceFitsItsTerminal(t *testing.T) {
 		if n, err := (folding{&out, limit}).Write([]byte(text)); n != len(text) || err != nil || out.String() != want {
 			t.Errorf("%d columns: %q, %d, %v", limit, out.String(), n, err)
 		}
+	}
+}
+
+// Who has no folder for caches is told so, and not a folder without a name.
+func TestNoFolderOfCachesIsSaid(t *testing.T) {
+	var out bytes.Buffer
+	if (compilerReport{}).print(&out); !strings.Contains(out.String(), "in no folder") {
+		t.Errorf("doctor says %q", out.String())
 	}
 }

@@ -366,7 +366,8 @@ func captioned(w io.Writer, rows [][]string) [][]string {
 	for i, title := range rows[0] {
 		value := rows[len(rows)-1][i]
 		with := deviates(title) || i+1 < len(rows[0]) && deviates(rows[0][i+1])
-		if i == 0 || with || len(rows) < 3 || slices.ContainsFunc(rows[1:], func(r []string) bool { return r[i] != value }) {
+		last := i+1 == len(rows[0]) && shorter[0] == nil // a row says something
+		if last || with || len(rows) < 3 || slices.ContainsFunc(rows[1:], func(r []string) bool { return r[i] != value }) {
 			for n, r := range rows {
 				shorter[n] = append(shorter[n], r[i])
 			}
