@@ -39,7 +39,7 @@ func TestATableFitsItsTerminal(t *testing.T) {
 	for limit, want := range map[int]string{
 		math.MaxInt: "method     p50  p99    what it does\nnavigator  1.5  20.25  the whole algorithm with its guards and filters\n",
 		50:          "method     p50  p99    what it does\nnavigator  1.5  20.25  the whole algorithm with\n                       its guards and filters\n",
-		37:          "method     p50  p99\nnavigator  1.5  20.25\n\nmethod     what it does\nnavigator  the whole algorithm with\n           its guards and filters\n",
+		37:          "method     p50  p99\nnavigator  1.5  20.25\n\nmethod     what it does\nnavigator  the whole algorithm with\n           its guards and filters\n\n",
 	} {
 		var out bytes.Buffer
 		tableWithin(&out, rows, limit)
@@ -64,18 +64,16 @@ navigator       1.5    0.25               0.0     0.0
 direct          2.5    0.25               1.0     0.5
 `,
 		48: `in every row: episodes 20
-                           less
-           regret          the
-method     %       ± 95 %  first's  ± 95 %
-navigator     1.5    0.25      0.0     0.0
-direct        2.5    0.25      1.0     0.5
+           regret          less the
+method     %       ± 95 %  first's   ± 95 %
+navigator     1.5    0.25       0.0     0.0
+direct        2.5    0.25       1.0     0.5
 `,
 		41: `in every row: episodes 20
-                        less
-          regret        the
-method    %      ± 95 % first's ± 95 %
-navigator    1.5   0.25     0.0    0.0
-direct       2.5   0.25     1.0    0.5
+          regret        less the
+method    %      ± 95 % first's  ± 95 %
+navigator    1.5   0.25      0.0    0.0
+direct       2.5   0.25      1.0    0.5
 `,
 		37: `in every row: episodes 20
            regret
@@ -83,11 +81,11 @@ method     %       ± 95 %
 navigator     1.5    0.25
 direct        2.5    0.25
 
-           less
-           the
-method     first's  ± 95 %
-navigator      0.0     0.0
-direct         1.0     0.5
+           less the
+method     first's   ± 95 %
+navigator       0.0     0.0
+direct          1.0     0.5
+
 `,
 	} {
 		var out bytes.Buffer
@@ -101,6 +99,38 @@ direct         1.0     0.5
 	tableWithin(&out, [][]string{{"case", "method"}, {"cart", "nmpc"}, {"cart", "nmpc"}}, 10)
 	if want := "in every row: case cart\nmethod\ndirect\nnmpc\n" + "in every row: case cart\nmethod\nnmpc\nnmpc\n"; out.String() != want {
 		t.Errorf("rows of one case:\n%swant\n%s", out.String(), want)
+	}
+}
+
+// A table below says of which rows it is, by as many columns as that takes, and a heading that is a table's title stays.
+func TestATableBelowSaysOfWhichRowsItIs(t *testing.T) {
+	var out bytes.Buffer
+	tableWithin(&out, [][]string{
+		{"outage", "row", "severity", "limits"}, {"branch", "1", "0.25", "2"}, {"branch", "2", "0.125", "1"}, {"unit", "1", "1.5", "3"},
+	}, 22)
+	tableWithin(&out, [][]string{{"broken limit", "at", "value"}, {"vmin", "bus 1", "0.9"}, {"vmin", "bus 2", "0.8"}}, 15)
+	if want := `outage  row  severity
+branch    1      0.25
+branch    2     0.125
+unit      1       1.5
+
+outage  row  limits
+branch    1       2
+branch    2       1
+unit      1       3
+
+broken
+limit   at
+vmin    bus 1
+vmin    bus 2
+
+broken
+limit   value
+vmin      0.9
+vmin      0.8
+
+`; out.String() != want {
+		t.Errorf("%swant\n%s", out.String(), want)
 	}
 }
 

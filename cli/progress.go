@@ -293,7 +293,7 @@ func columns(w io.Writer) int {
 
 // Table writes rows with aligned columns; the first row is the header. Cells
 // that look like numbers are aligned right. Where a terminal has no room, what all rows say is a caption and headings have
-// lines; columns that it has no room for then stand in a table below, behind the first again; a text in the last is wrapped.
+// lines; columns that it has no room for then stand in a table below, behind what tells rows apart; a text in the last is wrapped.
 func Table(w io.Writer, rows [][]string) { tableWithin(w, rows, columns(w)) }
 
 // least is the room that a last column of text is wrapped in; with less it stands in a table below.
@@ -317,17 +317,21 @@ func tableWithin(w io.Writer, rows [][]string, limit int) {
 			gap = 1
 		}
 	}
-	for next := 1; ; {
+	key := identifying(rows[headings:], width, limit/3*2)
+	for next := key; ; {
 		group, total := []int{0}, width[0]
+		for i := 1; i < key; i++ {
+			group, total = append(group, i), total+gap+width[i]
+		}
 		for ; next < len(width); next++ {
 			room := limit - total - gap
 			wraps := next == len(width)-1 && room >= least && !numeric(rows[len(rows)-1][next])
-			if width[next] > room && !wraps && len(group) > 1 {
+			if width[next] > room && !wraps && len(group) > key {
 				break
 			}
 			group, total = append(group, next), total+gap+width[next]
 		}
-		for next < len(width) && len(group) > 2 && deviates(titles[next]) {
+		for next < len(width) && len(group) > key+1 && deviates(titles[next]) {
 			next, group = next-1, group[:len(group)-1]
 		}
 		for n, r := range rows {
@@ -335,11 +339,28 @@ func tableWithin(w io.Writer, rows [][]string, limit int) {
 				writeRow(w, r, group, width, gap, limit, n >= headings)
 			}
 		}
+		if len(group) < len(width) {
+			fmt.Fprintln(w)
+		}
 		if next >= len(width) {
 			return
 		}
-		fmt.Fprintln(w)
 	}
+}
+
+// identifying are the leading columns that tell rows apart within some room, at most three; else the first.
+func identifying(rows [][]string, width []int, room int) int {
+	for n := 1; n < min(4, len(width)) && room >= 0; n++ {
+		distinct := map[string]bool{}
+		for _, r := range rows {
+			distinct[strings.Join(r[:n], "\n")] = true
+		}
+		room -= width[n-1] + 2
+		if len(distinct) == len(rows) && room >= 0 {
+			return n
+		}
+	}
+	return 1
 }
 
 // widths are those of the columns, and of a whole row.
@@ -366,8 +387,8 @@ func captioned(w io.Writer, rows [][]string) [][]string {
 	for i, title := range rows[0] {
 		value := rows[len(rows)-1][i]
 		with := deviates(title) || i+1 < len(rows[0]) && deviates(rows[0][i+1])
-		last := i+1 == len(rows[0]) && shorter[0] == nil // a row says something
-		if last || with || len(rows) < 3 || slices.ContainsFunc(rows[1:], func(r []string) bool { return r[i] != value }) {
+		kept := i == 0 && strings.Contains(title, " ") || i+1 == len(rows[0]) && shorter[0] == nil // a table has its title, a row says something
+		if kept || with || len(rows) < 3 || slices.ContainsFunc(rows[1:], func(r []string) bool { return r[i] != value }) {
 			for n, r := range rows {
 				shorter[n] = append(shorter[n], r[i])
 			}
@@ -381,15 +402,16 @@ func captioned(w io.Writer, rows [][]string) [][]string {
 	return shorter
 }
 
-// stacked takes headings into as many lines as make them no wider than what stands below, and says in how many.
+// stacked takes headings into lines, as long as what stands below or half of the heading, and says in how many.
 func stacked(rows [][]string, width []int) ([][]string, int) {
 	cells, _ := widths(append([][]string{make([]string, len(width))}, rows[1:]...))
 	var lines [][]string
 	for i, title := range rows[0] {
+		room := max(cells[i], (utf8.RuneCountInString(title)+1)/2)
 		if strings.HasPrefix(title, "±") { // stays in one line
-			cells[i] = width[i]
+			room = width[i]
 		}
-		parts := strings.Split(wrapped(title, 0, cells[i]), "\n")
+		parts := strings.Split(wrapped(title, 0, room), "\n")
 		for len(lines) < len(parts) {
 			lines = append([][]string{make([]string, len(width))}, lines...)
 		}
