@@ -68,6 +68,28 @@ func comfort[T dual.Scalar]() equations.Functions[T] {
 	}
 }
 
+// The smallest margin of a switched loop is of its limits: that the rules of its switches are kept says nothing of them. One without limits
+// has none.
+func TestTheSmallestMarginOfASwitchedLoopIsOfItsLimits(t *testing.T) {
+	y := boiler()
+	y.Measurement = nil
+	var least, all float64
+	opt := closedloop.Options{Episodes: 2, Seed: 5, WithoutOptima: true, Preference: domain.Preference{Adaptive: true}, Visit: func(e *closedloop.EpisodeRecord) {
+		least, all = min(least, e.End.Margins[0], e.End.Margins[1]), min(all, domain.Smallest(e.End.Margins))
+	}}
+	least = math.Inf(1)
+	evaluated := func(y equations.System) *closedloop.Result {
+		return require.Get(caseOf(t, y).Evaluate(t.Context(), gpc.Setup{Method: "search-64"}, engine.Options{}, opt))(t)
+	}
+	if r := evaluated(y); float64(r.MarginMin) != least || least <= 0 || all != 0 || r.Safe != 1 {
+		t.Errorf("the smallest margin is %v, want %v, and %v with the rules", r.MarginMin, least, all)
+	}
+	opt.Visit = nil
+	if r := evaluated(switched.Fishing()); !math.IsInf(float64(r.MarginMin), 1) {
+		t.Errorf("without a limit the smallest margin is %v", r.MarginMin)
+	}
+}
+
 // A plant with another gain of a switched actuator is driven, with the gain in its equations alone.
 func TestASwitchedPlantHasOtherGains(t *testing.T) {
 	y := boiler()

@@ -3,6 +3,7 @@ package gpc
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -60,7 +61,8 @@ func (k *Catalogue) Verify(ctx context.Context, file string, replay *Again, opt 
 }
 
 // Traced is the case of a trace's header, on the header's plant: one of the catalogue's own by
-// its name, or what Embedded, or the system in it, makes of the header. No file is opened.
+// its name, or what Embedded, or the system in it, makes of the header: of a system's file that has the name of one of the
+// catalogue's, the file's. No file is opened.
 func (k *Catalogue) Traced(h *closedloop.Header) (c *Case, embedded bool, err error) {
 	model := *h
 	if h.Plant != nil {
@@ -94,14 +96,19 @@ func (k *Catalogue) onOther(c *Case, h *closedloop.Header) (*Case, bool, error) 
 // traced is Traced with the case's own delay.
 func (k *Catalogue) traced(h *closedloop.Header) (c *Case, embedded bool, err error) {
 	c, err = k.Named(h.Case)
-	if err == nil {
+	def, ok, invalid := embeddedSystem(h.Case, h.Params)
+	if err == nil && ok && c.def.Plant != nil {
+		params, _ := json.Marshal(c.def.Plant.Params())
+		_, system, _ := embeddedSystem(h.Case, params)
+		ok = !system
+	}
+	if err == nil && !ok {
 		def, embedded, err := h.On(&c.def)
 		if err != nil {
 			return nil, embedded, err
 		}
 		return &Case{def: def, models: c.models, unshifted: c.mapped(), remade: embedded}, embedded, nil
 	}
-	def, ok, invalid := embeddedSystem(h.Case, h.Params)
 	system := ok
 	if !ok && k.Embedded != nil {
 		def, ok, invalid = k.Embedded(h.Case, h.Params)

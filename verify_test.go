@@ -14,6 +14,7 @@ import (
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/engine"
+	"github.com/gpc-engine/gpc/examples/gallery/switched"
 	"github.com/gpc-engine/gpc/grid/matpower/cases"
 	"github.com/gpc-engine/gpc/internal/simd/isa"
 	"github.com/gpc-engine/gpc/internal/testing/require"
@@ -61,6 +62,25 @@ func TestATraceOpensNoFile(t *testing.T) {
 		require.OK(t, os.WriteFile(forged, bytes.Replace(text, []byte(`"opf:net.m"`), []byte(`"`+name+`"`), 1), 0o644))
 		if _, err := catalogue.Verify(t.Context(), forged, nil, closedloop.VerifyOptions{}); err == nil || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A trace of a system's file whose name is that of a case of the catalogue verifies: it embeds its system. A catalogue that
+// has the system itself confirms its constants.
+func TestATraceOfAFileHasTheFilesSystem(t *testing.T) {
+	other := gpc.Catalogue{Cases: []domain.Case{require.Get(switched.Fishing().Case())(t)}}
+	file := filepath.Join(t.TempDir(), "fishing.json")
+	system := require.Get(require.Get(other.Find("fishing"))(t).System())(t)
+	require.OK(t, os.WriteFile(file, require.Get(system.Marshal())(t), 0o644))
+	c := require.Get(other.Find(file))(t)
+	trace := recorded(t, c, gpc.Setup{Method: "search-64"})
+	same := gpc.Catalogue{Cases: []domain.Case{*c.Definition()}}
+	for k, want := range map[*gpc.Catalogue]string{&other: closedloop.Unchecked, &same: closedloop.Confirmed} {
+		v := require.Get(k.Verify(t.Context(), trace, nil, closedloop.VerifyOptions{}))(t)
+		i := slices.IndexFunc(v.Checks, func(c closedloop.Check) bool { return c.Field == "header.params" })
+		if !v.OK || v.Decisions == 0 || v.Checks[i].Verdict != want {
+			t.Errorf("verified: %v, %d decisions, its constants %s, want %s", v.OK, v.Decisions, v.Checks[i].Verdict, want)
 		}
 	}
 }

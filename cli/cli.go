@@ -158,7 +158,10 @@ func (a *App) Run(ctx context.Context, args []string) int {
 	defer a.meter.end()
 	root := a.root()
 	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
+	err := root.ExecuteContext(domain.WithProgress(ctx, a.meter.part))
+	if failed := root.OutOrStdout().(*printing).Flush(); err == nil {
+		err = failed
+	}
 	switch {
 	case err == nil:
 		return 0
@@ -205,7 +208,7 @@ stderr. The same seed gives the same result on any number of threads.`,
 		},
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.SetOut(a.Stdout)
+	root.SetOut(&printing{bufio.NewWriter(a.Stdout), a.Stdout}) // of help, whose errors cobra drops
 	root.SetErr(a.Stderr)
 	f := root.PersistentFlags()
 	f.BoolVar(&a.json, "json", false, "print one JSON object on stdout; progress and logs go to stderr")
@@ -319,7 +322,7 @@ func (a *App) Print(result any, render func(w io.Writer)) error {
 		}
 		return err
 	}
-	w := printing{bufio.NewWriterSize(folding{a.Stdout, columns(a.Stdout)}, 1<<16), a.Stdout}
+	w := &printing{bufio.NewWriterSize(folding{a.Stdout, columns(a.Stdout)}, 1<<16), a.Stdout}
 	render(w)
 	return w.Flush()
 }

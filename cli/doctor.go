@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -84,7 +85,7 @@ func (r compilerReport) print(w io.Writer) {
 	for _, c := range r.Cached {
 		bytes += c.Bytes
 	}
-	fmt.Fprintf(w, "         compiled systems: %d, %.1f MiB, in %s\n", len(r.Cached), float64(bytes)/(1<<20), r.Cache)
+	fmt.Fprintf(w, "         compiled systems: %d, %.1f MiB, in %s\n", len(r.Cached), float64(bytes)/(1<<20), cmp.Or(r.Cache, "no folder: this user has none for caches"))
 	for _, c := range r.Cached {
 		fmt.Fprintf(w, "         %s: %s by %s\n", c.Name, c.Target, c.Compiler)
 	}

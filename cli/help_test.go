@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -178,5 +179,22 @@ func TestTheVersionIsACommand(t *testing.T) {
 	_, want, _ := run(app, "--version")
 	if code, got, log := run(app, "version"); code != 0 || got != want || want == "" {
 		t.Errorf("version: %d, %q, want %q; %s", code, got, want, log)
+	}
+}
+
+// full takes nothing, as a disk without space.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, errors.New("no space left") }
+
+// What does not reach standard output fails the command: a result, as text or JSON, help, and what a shell completes.
+func TestAFailedWriteOfStandardOutputFailsTheCommand(t *testing.T) {
+	for _, line := range []string{"version", "version --json", "cases", "--help", "eval --help", "help", "--version", "completion bash", "__complete ev"} {
+		app, _ := cart(t)
+		var log strings.Builder
+		app.Stdout, app.Stderr = full{}, &log
+		if code := app.Run(t.Context(), strings.Fields(line)); code != 1 || !strings.Contains(log.String(), "no space left") {
+			t.Errorf("gpc %s: exit code %d, %q", line, code, log.String())
+		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -40,6 +41,7 @@ type meter struct {
 	mu          sync.Mutex
 	finish      chan struct{} // closed when what is under way has ended; nil: nothing is
 	label       string
+	whole       string // what a part is of
 	startTime   time.Time
 	done, total int // total 0: nothing was counted yet
 	bar         *progressbar.ProgressBar
@@ -157,6 +159,22 @@ func (m *meter) set(label string, done, total int) {
 	}
 }
 
+// part counts a part of what is under way, which goes on when it is done.
+func (m *meter) part(label string, done, total int) {
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	if m.label != label {
+		m.whole = m.label
+	}
+	whole := m.whole
+	m.mu.Unlock()
+	if m.set(label, done, total); done >= total {
+		m.begin(whole)
+	}
+}
+
 // draw writes the line over itself. While nothing is done there is no rate, and no time that is left; nor is there when all is.
 func (m *meter) draw() {
 	if m.interval > 0 {
@@ -262,7 +280,7 @@ func (a *App) Stages() func(stage string, done, total int) { return a.meter.set 
 
 // columns is how wide w is: that of its terminal, or without bound.
 func columns(w io.Writer) int {
-	if text, ok := w.(printing); ok {
+	if text, ok := w.(*printing); ok {
 		w = text.dst
 	}
 	if f, ok := w.(*os.File); ok {
@@ -274,8 +292,8 @@ func columns(w io.Writer) int {
 }
 
 // Table writes rows with aligned columns; the first row is the header. Cells
-// that look like numbers are aligned right. Columns that a terminal has no room for stand in a table below,
-// behind the first column again; a text in the last column is wrapped.
+// that look like numbers are aligned right. Where a terminal has no room, what all rows say is a caption and headings have
+// lines; columns that it has no room for then stand in a table below, behind what tells rows apart; a text in the last is wrapped.
 func Table(w io.Writer, rows [][]string) { tableWithin(w, rows, columns(w)) }
 
 // least is the room that a last column of text is wrapped in; with less it stands in a table below.
@@ -285,24 +303,44 @@ func tableWithin(w io.Writer, rows [][]string, limit int) {
 	if len(rows) == 0 {
 		return
 	}
-	width := make([]int, len(rows[0]))
-	for _, r := range rows {
-		for i, c := range r {
-			width[i] = max(width[i], len([]rune(c)))
+	width, total := widths(rows)
+	if total > limit {
+		rows = captioned(w, rows)
+		width, total = widths(rows)
+	}
+	titles, headings, gap := rows[0], 1, 2
+	if total > limit {
+		rows, headings = stacked(rows, width)
+		width, total = widths(rows)
+		spaced := func(r []string) bool { return strings.Contains(strings.Join(r, ""), " ") }
+		if total > limit && total-len(width) < limit && !slices.ContainsFunc(rows[headings:], spaced) {
+			gap = 1
 		}
 	}
-	for next := 1; ; {
+	key := identifying(rows[headings:], width, limit/3*2)
+	for next := key; ; {
 		group, total := []int{0}, width[0]
+		for i := 1; i < key; i++ {
+			group, total = append(group, i), total+gap+width[i]
+		}
 		for ; next < len(width); next++ {
-			room := limit - total - 2
+			room := limit - total - gap
 			wraps := next == len(width)-1 && room >= least && !numeric(rows[len(rows)-1][next])
-			if width[next] > room && !wraps && len(group) > 1 {
+			if width[next] > room && !wraps && len(group) > key {
 				break
 			}
-			group, total = append(group, next), total+2+width[next]
+			group, total = append(group, next), total+gap+width[next]
+		}
+		for next < len(width) && len(group) > key+1 && deviates(titles[next]) {
+			next, group = next-1, group[:len(group)-1]
 		}
 		for n, r := range rows {
-			writeRow(w, r, group, width, limit, n > 0)
+			if n >= headings || slices.ContainsFunc(group, func(i int) bool { return r[i] != "" }) {
+				writeRow(w, r, group, width, gap, limit, n >= headings)
+			}
+		}
+		if len(group) < len(width) {
+			fmt.Fprintln(w)
 		}
 		if next >= len(width) {
 			return
@@ -310,16 +348,90 @@ func tableWithin(w io.Writer, rows [][]string, limit int) {
 	}
 }
 
+// identifying are the leading columns that tell rows apart within some room, at most three; else the first.
+func identifying(rows [][]string, width []int, room int) int {
+	for n := 1; n < min(4, len(width)) && room >= 0; n++ {
+		distinct := map[string]bool{}
+		for _, r := range rows {
+			distinct[strings.Join(r[:n], "\n")] = true
+		}
+		room -= width[n-1] + 2
+		if len(distinct) == len(rows) && room >= 0 {
+			return n
+		}
+	}
+	return 1
+}
+
+// widths are those of the columns, and of a whole row.
+func widths(rows [][]string) ([]int, int) {
+	width, total := make([]int, len(rows[0])), -2
+	for i := range width {
+		for _, r := range rows {
+			width[i] = max(width[i], utf8.RuneCountInString(r[i]))
+		}
+		total += 2 + width[i]
+	}
+	return width, total
+}
+
+// deviates says whether a column is how far the value before it may be off, and stands next to that.
+func deviates(title string) bool {
+	return strings.HasPrefix(title, "±") || strings.HasPrefix(strings.Trim(title, "["), "95 %")
+}
+
+// captioned writes what all of several rows say, and returns the rows without it.
+func captioned(w io.Writer, rows [][]string) [][]string {
+	var caption []string
+	shorter := make([][]string, len(rows))
+	for i, title := range rows[0] {
+		value := rows[len(rows)-1][i]
+		with := deviates(title) || i+1 < len(rows[0]) && deviates(rows[0][i+1])
+		kept := i == 0 && strings.Contains(title, " ") || i+1 == len(rows[0]) && shorter[0] == nil // a table has its title, a row says something
+		if kept || with || len(rows) < 3 || slices.ContainsFunc(rows[1:], func(r []string) bool { return r[i] != value }) {
+			for n, r := range rows {
+				shorter[n] = append(shorter[n], r[i])
+			}
+		} else if value != "" {
+			caption = append(caption, title+" "+value)
+		}
+	}
+	if caption != nil {
+		fmt.Fprintln(w, "in every row: "+strings.Join(caption, ", "))
+	}
+	return shorter
+}
+
+// stacked takes headings into lines, as long as what stands below or half of the heading, and says in how many.
+func stacked(rows [][]string, width []int) ([][]string, int) {
+	cells, _ := widths(append([][]string{make([]string, len(width))}, rows[1:]...))
+	var lines [][]string
+	for i, title := range rows[0] {
+		room := max(cells[i], (utf8.RuneCountInString(title)+1)/2)
+		if strings.HasPrefix(title, "±") { // stays in one line
+			room = width[i]
+		}
+		parts := strings.Split(wrapped(title, 0, room), "\n")
+		for len(lines) < len(parts) {
+			lines = append([][]string{make([]string, len(width))}, lines...)
+		}
+		for k, part := range parts {
+			lines[len(lines)-len(parts)+k][i] = part
+		}
+	}
+	return append(lines, rows[1:]...), len(lines)
+}
+
 // writeRow writes the cells of some columns. The last one goes on below itself where the line would be too long.
-func writeRow(w io.Writer, r []string, group, width []int, limit int, right bool) {
+func writeRow(w io.Writer, r []string, group, width []int, gap, limit int, right bool) {
 	var line strings.Builder
 	column := 0
 	for k, i := range group {
 		c := r[i]
 		pad := strings.Repeat(" ", width[i]-len([]rune(c)))
 		if k > 0 {
-			line.WriteString("  ")
-			column += 2
+			line.WriteString(strings.Repeat(" ", gap))
+			column += gap
 		}
 		switch {
 		case right && numeric(c):

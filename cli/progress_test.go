@@ -53,6 +53,10 @@ func TestACommandThatCountsNothingYetSaysWhatItIsAt(t *testing.T) {
 	to.shows(t, "\rcart nmpc  25% ")
 	m.set("cart nmpc", 40, 40)
 	to.shows(t, "\rcart nmpc: 40/40, 0s")
+	m.part("library of optima", 1, 4) // within it, and then it goes on
+	to.shows(t, "\rlibrary of optima  25% ")
+	m.part("library of optima", 4, 4)
+	to.shows(t, "\rcart nmpc: 0s")
 	m.wipe()
 	m.end()
 	if text := to.text.String(); !strings.HasSuffix(text, " \r") {

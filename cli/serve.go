@@ -318,11 +318,12 @@ func (a *App) serveDoors(ctx context.Context, c *gpc.Case, s *serve.Server, f *s
 		defer stop()
 		err = cmp.Or(err, file.Save(last, s))
 	}
-	log.Info("ended", "decisions", s.Health().Decisions)
+	h = s.Health()
+	log.Info("ended", "decisions", h.Decisions, "asides", h.Asides)
 	return err
 }
 
 func renderHealth(w io.Writer, h serve.Health) {
-	fmt.Fprintf(w, "%d decisions in %d batches (largest %d): %d replaced, %d late, %d refused, %d panics, in %v\n",
-		h.Decisions, h.Batches, h.LargestBatch, h.Replaced, h.Late, h.Refused, h.Panics, time.Duration(h.UptimeS*float64(time.Second)).Round(time.Millisecond))
+	fmt.Fprintf(w, "%d decisions in %d batches (largest %d): %d replaced, %d late, %d refused, %d panics, %d slices for the page, in %v\n",
+		h.Decisions, h.Batches, h.LargestBatch, h.Replaced, h.Late, h.Refused, h.Panics, h.Asides, time.Duration(h.UptimeS*float64(time.Second)).Round(time.Millisecond))
 }

@@ -77,7 +77,7 @@ func TestPagesOfTheCommandLine(t *testing.T) {
 		t.Errorf("the page is of %+v", d)
 	}
 	require.Until(t, "the plant goes on", func() bool { return fetched[view.State](t, url+"view/state").K > 0 })
-	if a := fetched[serve.Answer](t, url+"health"); a.Health == nil || a.Health.Case != "cart" || a.Health.Decisions != 0 || a.Health.Sessions == 0 { // those of the page are not counted
+	if a := fetched[serve.Answer](t, url+"health"); a.Health == nil || a.Health.Case != "cart" || a.Health.Decisions != 0 || a.Health.Sessions == 0 || a.Health.Asides == 0 { // those of the page are not counted
 		t.Errorf("beside the page the server says %+v", a)
 	}
 	if code := end(); code != 0 {

@@ -354,6 +354,36 @@ func TestCancelledRunCanBeResumed(t *testing.T) {
 	}
 }
 
+// watched notes whether what draws its episodes may show how far it is.
+type watched struct {
+	domain.Plant
+	shown *bool
+}
+
+func (w watched) Episode(seed uint64, index int, opt domain.EpisodeOptions) (domain.Episode, error) {
+	*w.shown = domain.ProgressOf(opt.Until(), "optima") != nil
+	return w.Plant.Episode(seed, index, opt)
+}
+
+// An episode may show how far its optimum is, in an evaluation and in its verification.
+func TestWhatTakesLongInAnEpisodeCanBeShown(t *testing.T) {
+	c, shown := cartCase(t), false
+	c.Plant = watched{c.Plant, &shown}
+	o := options(t.TempDir())
+	ctx := domain.WithProgress(t.Context(), func(string, int, int) {})
+	require.Get(closedloop.Evaluate(ctx, c, direct(c), o))(t)
+	if !shown {
+		t.Error("an evaluation's episodes do not know whom to tell")
+	}
+	shown = false
+	if require.Get(closedloop.Verify(ctx, o.TracePath, lookup(c)))(t); !shown {
+		t.Error("the episodes of a verification do not know whom to tell")
+	}
+	if require.Get(closedloop.Verify(t.Context(), o.TracePath, lookup(c)))(t); shown {
+		t.Error("somebody is told where nobody looks")
+	}
+}
+
 // A run in its plant's time takes it, decides the same, and ends with its context.
 func TestAPeriodIsKept(t *testing.T) {
 	c := cartCase(t)

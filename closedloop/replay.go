@@ -45,7 +45,7 @@ func (v *verifier) newReplay(e *EpisodeRecord, ns int) *replay {
 		a.noisy = true
 	}
 	v.count("scene")
-	options := domain.EpisodeOptions{Noise: h.Noise, Regime: h.Regime, Preference: h.Preference}
+	options := domain.EpisodeOptions{Noise: h.Noise, Regime: h.Regime, Preference: h.Preference, Context: v.ctx}
 	var redrawn domain.Episode
 	var err error
 	if v.staging != nil {

@@ -41,7 +41,7 @@ type Result struct {
 	// Regret is their distribution, with intervals.
 	Regret      RegretStatistics  `json:"regret"`
 	CostMean    Number            `json:"cost_mean"`                  // of an episode
-	MarginMin   Number            `json:"margin_min"`                 // least of all episodes
+	MarginMin   Number            `json:"margin_min"`                 // least of all episodes, without the rules of switches that are kept
 	Tolerance   float64           `json:"margin_tolerance,omitempty"` // how far below zero a margin may be before it counts as a violation; absent from older records
 	MarginMean  Number            `json:"margin_mean"`                // mean of the episodes' least
 	MarginSEM   Number            `json:"margin_sem"`                 // its standard error

@@ -133,6 +133,9 @@ func (a *tally) add(e *EpisodeRecord) {
 			a.shared++
 		}
 	}
+	if len(a.spec.Switches) > 0 && len(e.End.Margins) == len(a.spec.Margins) {
+		low = domain.Smallest(a.spec.LimitMargins(e.End.Margins))
+	}
 	if len(e.Lines) > 0 {
 		a.lows = append(a.lows, low)
 	}

@@ -111,7 +111,7 @@ func VerifyReader(ctx context.Context, source io.Reader, opt VerifyOptions) (*Ve
 	opt.EpisodeLimit = cmp.Or(opt.EpisodeLimit, DefaultEpisodeLimit)
 	v := &verifier{
 		Verification: Verification{Case: r.Header.Case, Method: r.Header.Method, Tolerance: VerifyTolerance, Deep: opt.Deep != nil, Mismatches: []Mismatch{}},
-		opt:          opt, header: &r.Header, tally: map[string]*tallied{}, abilities: new(domain.ControllerAbilities),
+		ctx:          ctx, opt: opt, header: &r.Header, tally: map[string]*tallied{}, abilities: new(domain.ControllerAbilities),
 	}
 	if err := withLimit(ctx, opt.EpisodeLimit, "line 1", v.begin); err != nil {
 		return nil, err
@@ -185,6 +185,7 @@ func withLimit(ctx context.Context, limit time.Duration, name string, work func(
 
 type verifier struct {
 	Verification
+	ctx         context.Context
 	opt         VerifyOptions
 	header      *Header
 	controlCase *domain.Case

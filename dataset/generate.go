@@ -32,7 +32,10 @@ func Generate(ctx context.Context, c domain.Case, opt Options, progress func(Pro
 	if err != nil {
 		return Counters{}, err
 	}
-	if err := os.MkdirAll(opt.OutDir, 0o755); err != nil {
+	if err = durable.ProbeFolder(opt.OutDir); err == nil {
+		err = os.MkdirAll(opt.OutDir, 0o755)
+	}
+	if err != nil {
 		return Counters{}, durable.Refusef("dataset: %w", err)
 	}
 	lock, err := durable.Acquire(opt.OutDir)

@@ -32,8 +32,25 @@ type EpisodeOptions struct {
 	Regime     string
 	Preference Preference
 	// Context ends, with its error, what takes long in drawing the scene and in the episode's
-	// Oracle; nil: nothing does.
+	// Oracle, and shows how far it is (ProgressOf); nil: nothing does.
 	Context context.Context
+}
+
+// progress is the key of a context's WithProgress.
+type progress struct{}
+
+// WithProgress is a context whose work shows how far its long parts are, such as a library of optima.
+func WithProgress(ctx context.Context, show func(part string, done, total int)) context.Context {
+	return context.WithValue(ctx, progress{}, show)
+}
+
+// ProgressOf shows how far a part of the work of a context is; nil where nobody looks.
+func ProgressOf(ctx context.Context, part string) func(done, total int) {
+	show, ok := ctx.Value(progress{}).(func(part string, done, total int))
+	if !ok {
+		return nil
+	}
+	return func(done, total int) { show(part, done, total) }
 }
 
 // RegimeError says that a plant's episodes have no such regime.

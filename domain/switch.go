@@ -57,6 +57,19 @@ func (s *Spec) HoldSwitches(c, u []float64) {
 	}
 }
 
+// LimitMargins are margins without the last, those of the rules of switches, where the rules are kept: that a value is of the list is 0
+// at every decision.
+func (s *Spec) LimitMargins(margins []float64) []float64 {
+	limits := len(margins)
+	for _, w := range s.Switches {
+		limits -= 1 + min(1, slices.Max(w.Least)-1) + min(1, w.Most)
+	}
+	if limits < 0 || !s.Keeps(Smallest(margins[limits:])) {
+		return margins
+	}
+	return margins[:limits]
+}
+
 // wrong says what is no value and no age in what context c says was before, "" where nothing is.
 func (w *Switch) wrong(s *Spec, c []float64) string {
 	const rounding = 1e-3 // of the distance of two values: c may have been kept in other arithmetic

@@ -76,6 +76,7 @@ type Health struct {
 	Sessions     int64   `json:"sessions"`      // that are open
 	SessionsMax  int     `json:"sessions_max"`  // that may be
 	Decisions    int64   `json:"decisions"`     // with refinements and fronts, late ones not among them
+	Asides       int64   `json:"asides"`        // slices of time for those who look on, such as the page; what is decided there is none of decisions
 	Batches      int64   `json:"batches"`       // of decisions
 	LargestBatch int64   `json:"largest_batch"` // sessions of the largest
 	Replaced     int64   `json:"replaced"`      // decisions whose action is not the method's own

@@ -86,8 +86,8 @@ func TestADecisionComesBeforeWhatIsAskedAside(t *testing.T) {
 		if took, want := time.Since(began), (10+20+10+10+3*160)*time.Millisecond; took != want {
 			t.Errorf("all of it took %v, want %v", took, want)
 		}
-		if h := s.Health(); h.Decisions != 2 || h.Sessions != 2 {
-			t.Errorf("%d decisions were counted, want the plant's 2", h.Decisions)
+		if h := s.Health(); h.Decisions != 2 || h.Sessions != 2 || h.Asides != 5 {
+			t.Errorf("%d decisions and %d slices were counted, want the plant's 2 and 5", h.Decisions, h.Asides)
 		}
 		var text bytes.Buffer
 		require.OK(t, s.WriteMetrics(&text))

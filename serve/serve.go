@@ -277,7 +277,7 @@ func (s *Server) Health() Health {
 		h.Status = "closing"
 	}
 	s.closing.RUnlock()
-	h.Sessions, h.Decisions = s.open.Load(), s.decisions.Load()
+	h.Sessions, h.Decisions, h.Asides = s.open.Load(), s.decisions.Load(), s.asides.Load()
 	h.Batches, h.LargestBatch = s.batches.Load(), s.largest.Load()
 	h.Replaced, h.Late = s.replaced.Load(), s.late.Load()
 	h.Refused, h.Panics = s.refused.Load(), s.panics.Load()

@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"slices"
 
 	"github.com/gpc-engine/gpc/domain"
 )
@@ -162,18 +161,10 @@ type Frame struct {
 	Grid   *domain.OperatingPoint `json:"grid,omitempty"`
 }
 
-// leaveRules leaves out the last margins, the rules of switched actions, where they are kept: that a value is of the list is 0 at
-// every decision.
+// leaveRules leaves out the margins of rules of switched actions that are kept. Without another there is none.
 func (f *Frame) leaveRules(spec *domain.Spec) {
-	limits := len(f.Margins)
-	for _, w := range spec.Switches {
-		limits -= 1 + min(1, slices.Max(w.Least)-1) + min(1, w.Most)
-	}
-	if limits < 0 || len(spec.Switches) == 0 || f.Margin < -spec.MarginTolerance {
-		return
-	}
-	f.Margins, f.Margin = f.Margins[:limits], math.NaN()
-	if limits > 0 {
+	all := len(f.Margins)
+	if f.Margins = spec.LimitMargins(f.Margins); len(f.Margins) < all {
 		f.Margin = domain.Smallest(f.Margins)
 	}
 }

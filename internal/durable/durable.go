@@ -289,8 +289,16 @@ func whole(path string) string {
 // mostLinks is how many symbolic links in a row are followed, as by Linux.
 const mostLinks = 40
 
-// resolve follows the symbolic links of a path whose last part need not exist.
+// resolve follows the symbolic links of a path whose last part need not exist. Standard output is refused: what a command prints would
+// be written over.
 func resolve(path string) (string, error) {
+	if path == "-" {
+		return "", Refusef("- is no file (./- is one of that name); results go to standard output by themselves")
+	}
+	screen, err := os.Stdout.Stat()
+	if info, there := os.Stat(path); err == nil && there == nil && info.Mode().IsRegular() && os.SameFile(info, screen) {
+		return "", Refusef("%s is standard output, where what is printed goes: give another name", path)
+	}
 	at, err := filepath.Abs(path)
 	if err != nil {
 		return "", err

@@ -172,6 +172,20 @@ func TestProbe(t *testing.T) {
 	}
 }
 
+// No output is standard output, by whatever name: it would be over or under what a command prints.
+func TestStandardOutputIsNoFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "f")
+	out := require.Get(os.Create(file))(t)
+	defer out.Close()
+	screen := os.Stdout
+	defer func() { os.Stdout = screen }()
+	os.Stdout = out
+	for path, says := range map[string]string{"-": "./- is one of that name", file: "is standard output"} {
+		refused(t, Probe(path), path, says)
+		refused(t, WriteFile(path, nil, 0o644), path, says)
+	}
+}
+
 func TestProbeFolder(t *testing.T) {
 	dir := t.TempDir()
 	require.OK(t, ProbeFolder(filepath.Join(dir, "a", "b")))

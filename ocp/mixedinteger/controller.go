@@ -275,7 +275,7 @@ func (k *Controller) remember() {
 func (k *Controller) choose(best *Plan) {
 	m := make([]float64, len(k.spec.Margins))
 	k.problem.Margins(k.state, k.context, best.Actions[:k.spec.ActionSize()], m)
-	k.choice = domain.Chosen{Plan: best.Actions, Cost: best.Cost, Margin: domain.Smallest(m), Feasible: best.Safe(), Candidates: k.search.Candidates, LookAhead: k.search.steps, Source: domain.SourceSearched, Consistent: true, Baseline: math.NaN()}
+	k.choice = domain.Chosen{Plan: best.Actions, Cost: best.Cost, Margin: domain.Smallest(k.spec.LimitMargins(m)), Feasible: best.Safe(), Candidates: k.search.Candidates, LookAhead: k.search.steps, Source: domain.SourceSearched, Consistent: true, Baseline: math.NaN()}
 	if best.Violation > 0 {
 		k.choice.Margin = math.Min(k.choice.Margin, -best.Violation)
 	}

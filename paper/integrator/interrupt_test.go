@@ -26,5 +26,15 @@ func TestAnInterruptedOracleIsAskedAgain(t *testing.T) {
 	if err := ask(ended); !errors.Is(err, context.Canceled) {
 		t.Errorf("an ended context: %v", err)
 	}
-	require.OK(t, ask(context.Background()))
+	var part string
+	most, reports := 0, 0
+	require.OK(t, ask(domain.WithProgress(t.Context(), func(name string, done, total int) {
+		part, most = name, total
+		if reports++; done > total {
+			t.Errorf("%d of %d", done, total)
+		}
+	})))
+	if part != "library of optima" || most < 40 || reports == 0 {
+		t.Errorf("while the library is built %q is shown %d times, of %d", part, reports, most)
+	}
 }

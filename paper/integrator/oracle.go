@@ -37,7 +37,7 @@ func (o *Oracle) library(ctx context.Context, adaptive bool) (_ *Library, err er
 	b.Lock()
 	defer b.Unlock()
 	if b.library == nil {
-		b.library, err = BuildLibrary(ctx, o.system, !adaptive, o.size, o.seed, nil)
+		b.library, err = BuildLibrary(ctx, o.system, !adaptive, o.size, o.seed, domain.ProgressOf(ctx, "library of optima"))
 	}
 	return b.library, err
 }
