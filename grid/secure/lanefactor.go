@@ -167,7 +167,8 @@ func newLaneFactor(l *layout, list [][]int, border int, level isa.Level, width i
 	rhs, solution := places.New(4*nodes), places.New(4*nodes)
 	f.placeVariables(c, rhs, solution)
 
-	factor, forward, backward, clean := lanes.NewBuilder(&places), lanes.NewBuilder(&places), lanes.NewBuilder(&places), lanes.NewBuilder(&places)
+	factor, clean := lanes.NewBuilder(&places), lanes.NewBuilder(&places)
+	forward, backward := lanes.NewBuilder(&places), lanes.NewBuilder(&places)
 	f.tile = places.Blocks(tileNodes * tileNodes)[0]
 	var programs []*lanes.Program
 	f.tiles, programs = c.tiles(c.eliminate(factor, f.negative), &places, f.tile)
