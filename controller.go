@@ -128,10 +128,13 @@ func (r *Resolved) controller(e *Engine) (domain.Controller, error) {
 	}
 	domain.Prepare(r.controlCase.def.Problem)
 	ctrl, err := r.Method.New(means)
-	if weighted {
+	switch {
+	case err == nil:
+		return domain.FiniteController(r.controlCase.def.Problem, ctrl), nil
+	case weighted:
 		err = BadInput(err)
 	}
-	return ctrl, err
+	return nil, err
 }
 
 // learned is the map among a method's means.

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/gpc-engine/gpc/batchnav"
-	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/backend"
 )
 
@@ -86,14 +85,10 @@ func kernels(ctx context.Context, r *Runner, s Shape) error {
 	if err != nil {
 		return err
 	}
-	pref := domain.Preference{Adaptive: true}
-	e, err := s.controlCase.Plant.Episode(r.opt.Seed, 0, domain.EpisodeOptions{Preference: pref, Context: ctx})
+	o, err := s.observation(ctx, r, 0)
 	if err != nil {
-		return fmt.Errorf("test episode 0: %w", err)
+		return err
 	}
-	spec := s.controlCase.Problem.Spec()
-	o := batchnav.Observation{S: make([]float64, spec.MeasuredSize()), C: make([]float64, spec.ContextSize()), Preference: pref}
-	e.Observe(o.S, o.C)
 	var refiner *batchnav.Refiner
 	if err := trace("refine", batch, func() (err error) {
 		refiner, err = batchnav.NewRefiner(r.b, m, s.controlCase.Problem, batchnav.Options{}, batch)

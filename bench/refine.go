@@ -38,16 +38,12 @@ func refine(ctx context.Context, r *Runner, s Shape) error {
 		return err
 	}
 	problem := s.controlCase.Problem
-	spec := problem.Spec()
 	var observations []batchnav.Observation
 	for i := range 16 {
-		pref := domain.Preference{Adaptive: true}
-		e, err := s.controlCase.Plant.Episode(r.opt.Seed, i, domain.EpisodeOptions{Preference: pref, Context: ctx})
+		o, err := s.observation(ctx, r, i)
 		if err != nil {
-			return fmt.Errorf("test episode %d: %w", i, err)
+			return err
 		}
-		o := batchnav.Observation{S: make([]float64, spec.MeasuredSize()), C: make([]float64, spec.ContextSize()), Preference: pref}
-		e.Observe(o.S, o.C)
 		observations = append(observations, o)
 	}
 	for _, n := range r.opt.Batches {
@@ -91,6 +87,18 @@ func refineFLOPs(m *model.Model, p domain.Problem, opt batchnav.RefineOptions, l
 		work += float64(offset)*decode + float64((proposed+offset)*(lookAhead-1))*(cpufallback.ForwardFLOPs(m.EncoderX)+decode)
 	}
 	return work
+}
+
+// observation is the first of a test episode.
+func (s Shape) observation(ctx context.Context, r *Runner, episode int) (o batchnav.Observation, err error) {
+	spec := s.controlCase.Problem.Spec()
+	o = batchnav.Observation{S: make([]float64, spec.MeasuredSize()), C: make([]float64, spec.ContextSize()), Preference: domain.Preference{Adaptive: true}}
+	e, err := s.controlCase.Plant.Episode(r.opt.Seed, episode, domain.EpisodeOptions{Preference: o.Preference, Context: ctx})
+	if err != nil {
+		return o, fmt.Errorf("test episode %d: %w", episode, err)
+	}
+	e.Observe(o.S, o.C)
+	return o, nil
 }
 
 // model is the case's map, or networks of its sizes drawn at random.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"runtime"
@@ -254,7 +253,9 @@ func (a *App) serve(cmd *cobra.Command, name string, f *serving) error {
 	s.Close()
 	e.Close()
 	if err == nil && !a.json {
-		renderHealth(a.Stderr, s.Health())
+		h := s.Health()
+		fmt.Fprintf(a.Stderr, "%d decisions in %d batches (largest %d): %d replaced, %d late, %d refused, %d panics, %d slices for the page, in %v\n",
+			h.Decisions, h.Batches, h.LargestBatch, h.Replaced, h.Late, h.Refused, h.Panics, h.Asides, time.Duration(h.UptimeS*float64(time.Second)).Round(time.Millisecond))
 	}
 	return err
 }
@@ -321,9 +322,4 @@ func (a *App) serveDoors(ctx context.Context, c *gpc.Case, s *serve.Server, f *s
 	h = s.Health()
 	log.Info("ended", "decisions", h.Decisions, "asides", h.Asides)
 	return err
-}
-
-func renderHealth(w io.Writer, h serve.Health) {
-	fmt.Fprintf(w, "%d decisions in %d batches (largest %d): %d replaced, %d late, %d refused, %d panics, %d slices for the page, in %v\n",
-		h.Decisions, h.Batches, h.LargestBatch, h.Replaced, h.Late, h.Refused, h.Panics, h.Asides, time.Duration(h.UptimeS*float64(time.Second)).Round(time.Millisecond))
 }

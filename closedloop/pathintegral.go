@@ -91,20 +91,19 @@ func (k *pathIntegral) Reset(domain.Episode) error {
 
 // Abilities implements domain.Able.
 func (k *pathIntegral) Abilities() *domain.ControllerAbilities {
-	return &domain.ControllerAbilities{Missed: func(_, _, _ []float64) {
-		k.t++
-		k.shift()
-	}}
+	missed := func(_, _, _ []float64) {
+		if k.t > 0 { // there is a plan
+			k.t++
+			k.shift()
+		}
+	}
+	return &domain.ControllerAbilities{Executed: func([]float64) {}, Missed: missed}
 }
 
 // shift moves the plan one decision on; its last action repeats.
 func (k *pathIntegral) shift() { copy(k.plan, k.plan[len(k.last):]) }
 
 func (k *pathIntegral) Decide(s, c []float64, pref domain.Preference, u []float64) (domain.Decision, error) {
-	if !tensor.Finite(s) || !tensor.Finite(c) {
-		k.problem.Fallback(s, c, u)
-		return domain.Decided(false), nil
-	}
 	steps, updates := min(k.steps, k.decisionsLeft(c)), 1
 	if k.t == 0 {
 		updates = pathFirst

@@ -219,8 +219,9 @@ func TestPathIntegralDecides(t *testing.T) {
 	}
 	k := sampler(t, pathOptions{candidates: 8})
 	copy(k.plan, []float64{1, 2, 3})
+	k.t = 1
 	k.Abilities().Missed(nil, nil, nil)
-	if k.plan[0] != 2 || k.plan[1] != 3 || k.t != 1 {
+	if k.plan[0] != 2 || k.plan[1] != 3 || k.t != 2 {
 		t.Errorf("after a missed decision, number %d, the plan is %v", k.t, k.plan)
 	}
 }

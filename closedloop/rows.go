@@ -170,9 +170,6 @@ func (r *receding) Reset(domain.Episode) error {
 }
 
 func (r *receding) Decide(s, c []float64, pref domain.Preference, u []float64) (domain.Decision, error) {
-	if r.blind(s, c, u) {
-		return domain.Decided(false), nil
-	}
 	d, err := r.solve(s, c, pref, u)
 	if err == nil {
 		r.execute(s, c, u)
@@ -188,16 +185,6 @@ func (r *receding) Abilities() *domain.ControllerAbilities {
 func (r *receding) missed(_, _, u []float64) {
 	copy(r.last, u)
 	r.t++
-}
-
-// blind answers an observation that is not finite by the fallback.
-func (r *receding) blind(s, c, u []float64) bool {
-	if tensor.Finite(s) && tensor.Finite(c) {
-		return false
-	}
-	r.problem.Fallback(s, c, u)
-	r.missed(s, c, u)
-	return true
 }
 
 // solve writes the first action of the plan from (s, c).
@@ -284,12 +271,6 @@ func (a *ahead) Reset(ep domain.Episode) error {
 }
 
 func (a *ahead) Decide(s, c []float64, pref domain.Preference, u []float64) (d domain.Decision, err error) {
-	copy(a.s, s)
-	copy(a.c, c)
-	if a.blind(s, c, u) {
-		a.ready = false
-		return domain.Decided(false), nil
-	}
 	if d = a.planned; a.ready && a.preference.Equal(pref) {
 		if copy(u, a.u); a.correcting != nil {
 			a.correcting.Correct(s, c, u)
@@ -300,15 +281,17 @@ func (a *ahead) Decide(s, c []float64, pref domain.Preference, u []float64) (d d
 	a.ready = false
 	a.execute(s, c, u)
 	a.preference.Adaptive, a.preference.W = pref.Adaptive, append(a.preference.W[:0], pref.W...)
+	copy(a.s, s)
+	copy(a.c, c)
 	return d, nil
 }
 
-// Abilities implements domain.Able. Where a period was missed what is prepared is of another one.
+// Abilities implements domain.Able. Where a period was missed what is prepared is of another one, and where the next begins is not known.
 func (a *ahead) Abilities() *domain.ControllerAbilities {
 	abilities := a.receding.Abilities()
 	abilities.Prepare = a.prepare
 	abilities.Missed = func(s, c, u []float64) {
-		a.ready = false
+		a.ready, a.s[0] = false, math.NaN()
 		a.missed(s, c, u)
 	}
 	return abilities
@@ -409,7 +392,7 @@ func (o *oracle) Reset(ep domain.Episode) error {
 
 // Abilities implements domain.Able.
 func (o *oracle) Abilities() *domain.ControllerAbilities {
-	return &domain.ControllerAbilities{Starts: func() []float64 { return o.costs }}
+	return &domain.ControllerAbilities{Blind: true, Starts: func() []float64 { return o.costs }}
 }
 
 func (o *oracle) Decide(s, c []float64, pref domain.Preference, u []float64) (domain.Decision, error) {

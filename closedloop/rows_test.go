@@ -102,22 +102,33 @@ func TestRowsOfACase(t *testing.T) {
 	}
 }
 
-// What is no observation is flagged by every row, and the next one is decided as well as without it.
+// Whoever is told of periods that it missed is told of actions in place of its own too.
+func TestRowsAreToldOfBothOrNone(t *testing.T) {
+	for _, m := range closedloop.Rows(rowCase(t, testdomain.NewCart(steps), ocp.Options{})) {
+		a := domain.AbilitiesOfController(require.Get(m.New(domain.Means{}))(t))
+		if (a.Executed == nil) != (a.Missed == nil) {
+			t.Errorf("%s: Executed is nil: %t, Missed: %t", m.Name, a.Executed == nil, a.Missed == nil)
+		}
+	}
+}
+
+// What is no observation is flagged by every row, the first one too, and the next one is decided as well as without it.
 func TestRowsFlagWhatIsNoObservation(t *testing.T) {
 	c := rowCase(t, testdomain.NewCart(steps), ocp.Options{})
 	for _, name := range []string{"online", "mpc-5", "nmpc", "nmpc-ahead", "mppi-16"} {
 		m, _ := closedloop.Row(c, name)
-		for entry := range 3 {
-			k := require.Get(m.New(domain.Means{}))(t)
+		for entry := range 4 {
+			k := domain.FiniteController(c.Problem, require.Get(m.New(domain.Means{}))(t))
 			require.OK(t, k.Reset(nil))
 			u, healthy := make([]float64, 1), [][]float64{{-0.5, 0.1}, {0}}
 			for decision := range 4 {
 				s, cx := slices.Clone(healthy[0]), slices.Clone(healthy[1])
-				if decision == 1 {
-					*[]*float64{&s[0], &s[1], &cx[0]}[entry] = math.NaN()
+				lost := decision == 1 || entry == 3 && decision == 0
+				if lost {
+					*[]*float64{&s[0], &s[1], &cx[0], &s[0]}[entry] = math.NaN()
 				}
 				d := require.Get(k.Decide(s, cx, domain.Preference{W: []float64{0.5, 0.5}}, u))(t)
-				if math.IsNaN(u[0]) || (d.Fallback != 0) != (decision == 1) {
+				if math.IsNaN(u[0]) || (d.Fallback != 0) != lost {
 					t.Errorf("%s, entry %d, decision %d: action %v, fallback %v", name, entry, decision, u, d.Fallback)
 				}
 				if prepare := domain.AbilitiesOfController(k).Prepare; prepare != nil {

@@ -212,6 +212,8 @@ type ControllerAbilities struct {
 	// state that u acts in.
 	Executed func(u []float64)
 	Missed   func(s, c, u []float64)
+	// Blind is of a controller that has an answer of its own to an observation that is not finite; see FiniteController.
+	Blind bool
 	// DecideMeasured decides by what is measured of a plant: it takes y and the context with its unknown
 	// entries as they are declared, and writes the estimates of state and context that it decides by, and
 	// the action.

@@ -1,6 +1,6 @@
 package domain
 
-import ()
+import "github.com/gpc-engine/gpc/tensor"
 
 // Controller decides in closed loop, one decision after another in one episode. It
 // is used by one goroutine. What it may do besides are its ControllerAbilities.
@@ -9,8 +9,40 @@ type Controller interface {
 	// oracles) use only what Decide is given; ep is nil where there is no plant.
 	Reset(ep Episode) error
 	// Decide writes the action and says how it was come to; where the method's own solve
-	// did not succeed, u holds the method's own last resort.
+	// did not succeed, u holds the method's own last resort. Observations are finite, but of one that is Blind.
 	Decide(s, c []float64, pref Preference, u []float64) (Decision, error)
+}
+
+// FiniteController is a controller that is asked about finite observations alone. Another one is answered by Problem.Fallback, and
+// is a period that the controller has Missed. One that is Blind is returned as it is.
+func FiniteController(p Problem, k Controller) Controller {
+	abilities := AbilitiesOfController(k)
+	if abilities.Blind {
+		return k
+	}
+	return &finiteController{k, p, abilities.Missed}
+}
+
+type finiteController struct {
+	Controller
+	problem Problem
+	missed  func(s, c, u []float64)
+}
+
+// Abilities implements Able.
+func (k *finiteController) Abilities() *ControllerAbilities {
+	return AbilitiesOfController(k.Controller)
+}
+
+func (k *finiteController) Decide(s, c []float64, pref Preference, u []float64) (Decision, error) {
+	if tensor.Finite(s) && tensor.Finite(c) {
+		return k.Controller.Decide(s, c, pref, u)
+	}
+	k.problem.Fallback(s, c, u)
+	if k.missed != nil {
+		k.missed(s, c, u)
+	}
+	return Decided(false), nil
 }
 
 // Group is where a method stands in tables and figures.

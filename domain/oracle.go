@@ -21,6 +21,9 @@ func (o *Oracle) Reset(ep Episode) error {
 	return err
 }
 
+// Abilities implements Able.
+func (*Oracle) Abilities() *ControllerAbilities { return &ControllerAbilities{Blind: true} }
+
 // Decide writes the plan's next action; where there is none, it is an error.
 func (o *Oracle) Decide(_, _ []float64, _ Preference, u []float64) (Decision, error) {
 	if o.t >= len(o.plan) {

@@ -331,30 +331,36 @@ func overlap(a, b tensor.Matrix) bool {
 // operations, which go on on the second backend.
 func (c *continuing) NewRefiner(cfg backend.MapConfig) (backend.Refiner, error) {
 	b, ok := c.first.(backend.RefinerBackend)
-	if !ok || c.isFirstLost() {
+	if !ok {
 		return nil, backend.ErrNoRefiner
 	}
-	l := optional{owner: c, name: "refinement", absence: backend.ErrNoRefiner}
-	inner, err := b.NewRefiner(cfg)
+	r := &refiner{optional: optional{owner: c, name: "refinement", absence: backend.ErrNoRefiner}}
+	err := r.call(func() (err error) {
+		r.inner, err = b.NewRefiner(cfg)
+		return err
+	})
 	if err != nil {
-		return nil, l.withdraw(err)
+		return nil, err
 	}
-	return &refiner{optional: l, inner: inner}, nil
+	return r, nil
 }
 
 // NewRollouts is that of the first backend as NewRefiner is, with
 // backend.ErrNoRollouts.
 func (c *continuing) NewRollouts(cfg backend.RolloutsConfig) (backend.Rollouts, error) {
 	b, ok := c.first.(backend.RolloutsBackend)
-	if !ok || c.isFirstLost() {
+	if !ok {
 		return nil, backend.ErrNoRollouts
 	}
-	l := optional{owner: c, name: "the search along roll-outs", absence: backend.ErrNoRollouts}
-	inner, err := b.NewRollouts(cfg)
+	r := &rollouts{optional: optional{owner: c, name: "the search along roll-outs", absence: backend.ErrNoRollouts}}
+	err := r.call(func() (err error) {
+		r.inner, err = b.NewRollouts(cfg)
+		return err
+	})
 	if err != nil {
-		return nil, l.withdraw(err)
+		return nil, err
 	}
-	return &rollouts{optional: l, inner: inner}, nil
+	return r, nil
 }
 
 // optional is an object of the first backend whose caller can do without it: after a
@@ -366,8 +372,12 @@ type optional struct {
 	withdrawn bool
 }
 
-// withdraw makes a fault the error that says so.
-func (l *optional) withdraw(err error) error {
+// call makes one call, unless a fault came before; a fault is the error that says so.
+func (l *optional) call(f func() error) error {
+	if l.withdrawn || l.owner.isFirstLost() {
+		return l.absence
+	}
+	err := f()
 	if err == nil || !l.owner.fault(err) {
 		return err
 	}
@@ -376,20 +386,17 @@ func (l *optional) withdraw(err error) error {
 	return l.absence
 }
 
-// unavailable tells whether the object is no longer asked.
-func (l *optional) unavailable() bool { return l.withdrawn || l.owner.isFirstLost() }
-
 type refiner struct {
 	optional
 	inner backend.Refiner
 }
 
-func (r *refiner) Refine(in backend.RefineInput) (backend.RefineOutput, error) {
-	if r.unavailable() {
-		return backend.RefineOutput{}, r.absence
-	}
-	out, err := r.inner.Refine(in)
-	return out, r.withdraw(err)
+func (r *refiner) Refine(in backend.RefineInput) (out backend.RefineOutput, err error) {
+	err = r.call(func() (err error) {
+		out, err = r.inner.Refine(in)
+		return err
+	})
+	return out, err
 }
 
 type rollouts struct {
@@ -398,17 +405,11 @@ type rollouts struct {
 }
 
 func (r *rollouts) Score(in backend.RolloutsInput, out backend.RolloutsOutput) error {
-	if r.unavailable() {
-		return r.absence
-	}
-	return r.withdraw(r.inner.Score(in, out))
+	return r.call(func() error { return r.inner.Score(in, out) })
 }
 
 func (r *rollouts) Search(in backend.SearchInput, out *backend.SearchOutput) error {
-	if r.unavailable() {
-		return r.absence
-	}
-	return r.withdraw(r.inner.Search(in, out))
+	return r.call(func() error { return r.inner.Search(in, out) })
 }
 
 func (r *rollouts) Executes() bool { return r.inner.Executes() }

@@ -3,11 +3,13 @@ package serve
 import (
 	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/machine"
 )
 
 const (
@@ -65,12 +67,29 @@ func (a Aside) Do(ctx context.Context, f func() error) error {
 	return cmp.Or(err, outcome)
 }
 
+// DecideBy lets a controller of another plant, by Controller, decide in a slice, and prepare its next decision. Its plan is Ahead.
+func (a Aside) DecideBy(ctx context.Context, k domain.Controller, p domain.Problem, r Request) (d *Decision, err error) {
+	err = a.Do(ctx, func() error {
+		start, abilities := time.Now(), domain.AbilitiesOfController(k)
+		decision, plan, err := decideBy(k, abilities, p, &r, *r.Preference)
+		if err != nil {
+			return err
+		}
+		d, decision.Ahead, decision.LatencyUs = decision, slices.Clone(plan), machine.Microseconds(time.Since(start))
+		if abilities.Prepare != nil {
+			return abilities.Prepare()
+		}
+		return nil
+	})
+	return d, err
+}
+
 // Groups is how many groups of decisions the server has made for those whose plants wait: while it grows, somebody
 // who looks on does well to ask for less.
 func (a Aside) Groups() int64 { return a.s.batches.Load() }
 
 // Controller is the server's method on a case with another plant of the same sizes, made on the server's engine. That
-// takes the time of hundreds of decisions, and none of the dispatcher's; its decisions belong into Do.
+// takes the time of hundreds of decisions, and none of the dispatcher's; its decisions belong into DecideBy.
 func (a Aside) Controller(c *gpc.Case) (domain.Controller, error) {
 	r, err := c.Resolve(a.s.opt.Setup)
 	if err != nil {

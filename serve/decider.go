@@ -222,7 +222,8 @@ func (c *controllers) decide(s *Server, jobs []*job, answer func(j *job, m *outc
 		m := &all[i]
 		m.batched = len(jobs)
 		m.err = s.guarded(func() (err error) {
-			m.decision, m.plan, err = c.one(s.spec, s.problem, jobs[i])
+			j := jobs[i]
+			m.decision, m.plan, err = decideBy(j.sess.controller, j.sess.abilities, s.problem, &j.request, j.preference)
 			return err
 		})
 	}, func(i int) { answer(jobs[i], &all[i]) })
@@ -307,19 +308,19 @@ func (c *controllers) sideBySide(s *Server, jobs []*job, deadline func(j *job) t
 	}
 }
 
-// one decides a job; plan is the one that the action is the first of, as the controller views it.
-func (c *controllers) one(spec *domain.Spec, p domain.Problem, j *job) (d *Decision, plan []float64, err error) {
-	r, sess, u := &j.request, j.sess, make([]float64, spec.ActionSize())
-	estimate, decision := Estimate{S: r.S, C: r.C}, domain.Decision{}
-	if sess.abilities.DecideMeasured == nil {
-		decision, err = sess.controller.Decide(r.S, r.C, j.preference, u)
+// decideBy is a controller's answer; plan is the one that the action is the first of, as the controller views it.
+func decideBy(k domain.Controller, abilities *domain.ControllerAbilities, p domain.Problem, r *Request, pref domain.Preference) (d *Decision, plan []float64, err error) {
+	spec := p.Spec()
+	u, estimate, decision := make([]float64, spec.ActionSize()), Estimate{S: r.S, C: r.C}, domain.Decision{}
+	if abilities.DecideMeasured == nil {
+		decision, err = k.Decide(r.S, r.C, pref, u)
 	} else {
 		y := r.Y
 		if y == nil { // the state is measured
 			y = r.S
 		}
 		estimate = Estimate{S: make([]float64, spec.MeasuredSize()), C: make([]float64, spec.ContextSize())}
-		decision, err = sess.abilities.DecideMeasured(y, r.C, j.preference, estimate.S, estimate.C, u)
+		decision, err = abilities.DecideMeasured(y, r.C, pref, estimate.S, estimate.C, u)
 	}
 	if err != nil {
 		return nil, nil, err
@@ -328,11 +329,11 @@ func (c *controllers) one(spec *domain.Spec, p domain.Problem, j *job) (d *Decis
 	p.Margins(estimate.S, estimate.C, u, margins)
 	d = decisionOf(u, domain.Smallest(margins), &decision, spec)
 	d.OffMap = decision.Limit > 0 && !(decision.Residual <= decision.Limit) || decision.Fallback&domain.FallbackResidual != 0
-	if sess.abilities.DecideMeasured != nil {
+	if abilities.DecideMeasured != nil {
 		d.Estimate = &estimate
 	}
-	if sess.abilities.Faults != nil {
-		estimate.Faults = sess.abilities.Faults()
+	if abilities.Faults != nil {
+		estimate.Faults = abilities.Faults()
 	}
 	return d, decision.Ahead, nil
 }

@@ -381,11 +381,16 @@ func (s *Server) outdated(j *job) bool {
 		return false
 	}
 	s.opt.Log.Warn("stale observation: the session answers the fallback until it is cleared or reset", "session", sess.name, "why", sess.stale, "age", age)
+	s.restart(sess)
+	return true
+}
+
+// restart begins the control loop of a session anew.
+func (s *Server) restart(sess *session) {
 	s.plans.keep(sess.name, nil)
 	if err := s.guarded(func() error { return s.decider.restart(sess) }); err != nil {
 		s.opt.Log.Error("a control loop cannot be restarted", "session", sess.name, "error", err)
 	}
-	return true
 }
 
 // answerStale answers a decision of an observation that is stale.

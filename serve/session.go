@@ -58,10 +58,7 @@ func (s *Server) settled(sess *session) bool {
 		return true
 	}
 	if len(o.missed) > mostMissed {
-		s.plans.keep(sess.name, nil)
-		if err := s.guarded(func() error { return s.decider.restart(sess) }); err != nil {
-			s.opt.Log.Error("a control loop cannot be restarted", "session", sess.name, "error", err)
-		}
+		s.restart(sess)
 		return true
 	}
 	for _, j := range o.missed {

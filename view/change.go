@@ -15,7 +15,6 @@ import (
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/jsonin"
-	"github.com/gpc-engine/gpc/internal/machine"
 	"github.com/gpc-engine/gpc/serve"
 )
 
@@ -307,30 +306,10 @@ func (o *controllers) Reset(ctx context.Context, session string) error {
 }
 
 // Decide implements decides. No deadline is kept: no plant of somebody's waits.
-func (o *controllers) Decide(ctx context.Context, session string, r serve.Request) (d *serve.Decision, err error) {
+func (o *controllers) Decide(ctx context.Context, session string, r serve.Request) (*serve.Decision, error) {
 	m, err := o.session(session)
 	if err != nil {
 		return nil, err
 	}
-	err = o.server.Do(ctx, func() error {
-		problem, spec := o.plantCase.Definition().Problem, o.plantCase.Spec()
-		u, start := make([]float64, spec.ActionSize()), time.Now()
-		decision, err := m.Decide(r.S, r.C, *r.Preference, u)
-		if err != nil {
-			return err
-		}
-		margins := make([]float64, len(spec.Margins))
-		d = &serve.Decision{
-			U: u, Sigma: slices.Clone(decision.Sigma), Residual: decision.Residual, ResidualLimit: decision.Limit,
-			Displacement: decision.Displacement, Ahead: slices.Clone(decision.Ahead),
-			Fallback: uint32(decision.Fallback), LatencyUs: machine.Microseconds(time.Since(start)),
-		}
-		problem.Margins(r.S, r.C, u, margins)
-		d.Margin = domain.Smallest(margins)
-		if abilities := domain.AbilitiesOfController(m); abilities.Prepare != nil {
-			return abilities.Prepare()
-		}
-		return nil
-	})
-	return d, err
+	return o.server.DecideBy(ctx, m, o.plantCase.Definition().Problem, r)
 }

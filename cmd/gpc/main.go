@@ -6,7 +6,7 @@ import (
 	"os"
 
 	"github.com/gpc-engine/gpc/cli"
-	"github.com/gpc-engine/gpc/internal/program"
+	"github.com/gpc-engine/gpc/internal/bundled/program"
 )
 
 func main() { os.Exit(cli.Main(program.App())) }

@@ -15,7 +15,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gpc-engine/gpc/internal/program"
+	"github.com/gpc-engine/gpc/internal/bundled/program"
 	"github.com/gpc-engine/gpc/internal/testing/pages"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 )

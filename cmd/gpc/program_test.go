@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gpc-engine/gpc/cli"
-	"github.com/gpc-engine/gpc/internal/program"
+	"github.com/gpc-engine/gpc/internal/bundled/program"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 

@@ -1,7 +1,6 @@
 package acopf
 
 import (
-	"math"
 	"slices"
 
 	"github.com/gpc-engine/gpc/internal/simd/lanes"
@@ -97,7 +96,7 @@ func (p *plan) evaluate(b *lanes.Builder) {
 	b.SetFNMA(c.gq, c.bs, c.v2, c.qd)
 	groups(indices(p.nl), func(l []int) {
 		ends := p.buses(l)
-		sin, cos := p.sincos(b, b.Sub(c.th.At(ends.angle), c.th.At(ends.remote)))
+		sin, cos := b.Sincos(b.Sub(c.th.At(ends.angle), c.th.At(ends.remote)), 21, 22, p.constant)
 		vf, vt := p.ends(b, c.v, l)
 		vv := b.Mul(vf, vt)
 		vf, vt = b.Mul(vf, vf), b.Mul(vt, vt)
@@ -144,44 +143,6 @@ func (p *plan) balance(unit int, ofP, ofQ lanes.Col) lanes.Col {
 		return ofP
 	}
 	return ofQ
-}
-
-// sincos reduces an angle by the nearest multiple of π and evaluates the Taylor series on [−π/2, π/2]. The first
-// omitted terms are below 2e-17.
-func (p *plan) sincos(b *lanes.Builder, x lanes.Col) (sin, cos lanes.Col) {
-	half := p.constant(0.5)
-	k := b.Floor(b.FMA(x, p.constant(1/math.Pi), half))
-	// π as the nearest float64 and the rest.
-	const piRest = 1.2246467991473532e-16
-	r := b.FNMA(k, p.constant(piRest), b.FNMA(k, p.constant(math.Pi), x))
-	h := b.Mul(k, half)
-	odd := b.Sub(h, b.Floor(h)) // ½ where k is odd
-	sign := b.FNMA(odd, p.constant(4), p.constant(1))
-	r2 := b.Mul(r, r)
-	series := func(highest int) lanes.Col {
-		factorial := 1.0
-		var terms []float64
-		for n := 0; n <= highest; n++ {
-			if n > 0 {
-				factorial *= float64(n)
-			}
-			if n%2 == highest%2 {
-				t := 1 / factorial
-				if n/2%2 == 1 {
-					t = -t
-				}
-				terms = append(terms, t)
-			}
-		}
-		v := p.constant(terms[len(terms)-1])
-		for k := len(terms) - 2; k >= 0; k-- {
-			v = b.FMA(v, r2, p.constant(terms[k]))
-		}
-		return v
-	}
-	sin = b.Mul(b.Mul(series(21), r), sign)
-	cos = b.Mul(series(22), sign)
-	return sin, cos
 }
 
 // limits writes h, every limit as h ≤ 0.

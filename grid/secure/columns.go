@@ -11,24 +11,68 @@ import (
 // elimination.
 type columns struct {
 	order           elimination.Order
-	diagonal, pivot lanes.Col // of the eliminated nodes
-	negative        lanes.Ref
-	w, l            []lanes.Col              // of the same nodes, as order.Below
-	offDiagonal     func(j, i int) lanes.Ref // the block of row j in the eliminated column i
-	to, ws, ls      lanes.Col                // reused by update
+	position, place []int       // by variable: of its node in that order, and its own in the node's block
+	diagonal, pivot lanes.Col   // of the eliminated nodes
+	w, l            []lanes.Col // of the same nodes, as order.Below
+	to, ws, ls      lanes.Col   // reused by update
+}
+
+// newColumns orders nodes such that their elimination adds few blocks. The last of the eliminated ones and the border stay last.
+func newColumns(l *layout, list [][]int, eliminated int) *columns {
+	node, place := make([]int, l.variables), make([]int, l.variables)
+	for k, variables := range list {
+		for i, v := range variables {
+			if v >= 0 {
+				node[v], place[v] = k, i
+			}
+		}
+	}
+	var edges [][2]int
+	for e, i := range l.row {
+		edges = append(edges, [2]int{node[i], node[l.col[e]]})
+	}
+	var end []int
+	for k := eliminated - 1; k < len(list); k++ {
+		end = append(end, k)
+	}
+	c := &columns{order: elimination.MinimumDegree(len(list), edges, end), position: make([]int, l.variables), place: place}
+	for v, k := range node {
+		c.position[v] = c.order.Position[k]
+	}
+	return c
+}
+
+// allocate gives every block its cells.
+func (c *columns) allocate(places *lanes.Layout, eliminated int) {
+	c.diagonal, c.pivot = places.Blocks(eliminated), places.Blocks(eliminated)
+	for _, below := range c.order.Below[:eliminated] { // blocks of a column are contiguous
+		c.w, c.l = append(c.w, places.Blocks(len(below))), append(c.l, places.Blocks(len(below)))
+	}
+}
+
+// cell is that of the matrix's entry of two variables.
+func (c *columns) cell(i, j int) lanes.Ref {
+	if c.position[i] < c.position[j] {
+		i, j = j, i
+	}
+	row, column := c.place[i], c.place[j]
+	if c.position[i] == c.position[j] {
+		row, column = max(row, column), min(row, column)
+	}
+	return c.block(c.position[i], c.position[j]) + lanes.Ref(4*row+column)
 }
 
 // eliminate writes the elimination of all columns except the border's. It returns the columns with blocks in the
 // border's rows.
-func (c *columns) eliminate(b *lanes.Builder) (borderColumns []int) {
+func (c *columns) eliminate(b *lanes.Builder, negative lanes.Ref) (borderColumns []int) {
 	eliminated := len(c.w)
 	for k, below := range c.order.Below[:eliminated] {
-		b.Pivot(c.diagonal[k], c.pivot[k], c.negative)
+		b.Pivot(c.diagonal[k], c.pivot[k], negative)
 		if len(below) == 0 {
 			continue
 		}
 		b.Scale(c.l[k], c.w[k], c.pivot[k:k+1])
-		c.update(b, k, span{0, len(c.order.Below)}, span{0, eliminated}, c.interiorBlock)
+		c.update(b, k, span{0, len(c.order.Below)}, span{0, eliminated}, c.block)
 		if below[len(below)-1] >= eliminated {
 			borderColumns = append(borderColumns, k)
 		}
@@ -36,11 +80,35 @@ func (c *columns) eliminate(b *lanes.Builder) (borderColumns []int) {
 	return borderColumns
 }
 
-func (c *columns) interiorBlock(j, i int) lanes.Ref {
+// block is that of row j in the eliminated column i.
+func (c *columns) block(j, i int) lanes.Ref {
 	if j == i {
 		return c.diagonal[j]
 	}
-	return c.offDiagonal(j, i)
+	k, _ := slices.BinarySearch(c.order.Below[i], j)
+	return c.w[i][k]
+}
+
+// substitute writes the solves with the lower factor, and with the diagonal and the upper one.
+func (c *columns) substitute(forward, backward *lanes.Builder, rhs, solution lanes.Col) {
+	blocks := func(vector lanes.Col, indices ...int) (out lanes.Col) {
+		for _, k := range indices {
+			out = append(out, vector[4*k])
+		}
+		return out
+	}
+	for k, l := range c.l {
+		forward.Lower(rhs[4*k], c.pivot[k], solution[4*k])
+		if len(l) > 0 {
+			forward.Forward(blocks(rhs, c.order.Below[k]...), l, blocks(rhs, k))
+		}
+	}
+	for k, l := range slices.Backward(c.l) {
+		if len(l) > 0 {
+			backward.Backward(blocks(solution, k), l, blocks(solution, c.order.Below[k]...))
+		}
+		backward.Upper(solution[4*k], c.pivot[k])
+	}
 }
 
 // The border's Schur complement is computed in tiles of tileNodes rows and columns of blocks. All tiles reuse the

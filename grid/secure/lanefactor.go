@@ -4,7 +4,6 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/gpc-engine/gpc/grid/internal/elimination"
 	"github.com/gpc-engine/gpc/internal/simd/dense"
 	"github.com/gpc-engine/gpc/internal/simd/isa"
 	"github.com/gpc-engine/gpc/internal/simd/lanes"
@@ -157,121 +156,29 @@ const (
 // The last border nodes are not eliminated; the node before them is eliminated last. width states run at once. The
 // result is nil where lanes have too few cells.
 func newLaneFactor(l *layout, list [][]int, border int, level isa.Level, width int) *laneFactor {
-	node, place := make([]int, l.variables), make([]int, l.variables)
-	for k, variables := range list {
-		for i, v := range variables {
-			if v >= 0 {
-				node[v], place[v] = k, i
-			}
-		}
-	}
 	nodes := len(list)
 	eliminated := nodes - border
-	var edges [][2]int
-	for e, i := range l.row {
-		edges = append(edges, [2]int{node[i], node[l.col[e]]})
-	}
-	var end []int
-	for k := eliminated - 1; k < nodes; k++ {
-		end = append(end, k)
-	}
-	order := elimination.MinimumDegree(nodes, edges, end)
-
 	var places lanes.Layout
 	f := &cells{layout: l, borderVariables: slices.Concat(list[eliminated:]...), negative: places.New(1)[0], one: places.New(1)[0]}
 	zero := places.New(1)
-	fd, fp := places.Blocks(eliminated), places.Blocks(eliminated)
-	fw, fl := map[[2]int]lanes.Ref{}, map[[2]int]lanes.Ref{}
+	c := newColumns(l, list, eliminated)
+	c.allocate(&places, eliminated)
+	f.placeEntries(c)
+	rhs, solution := places.New(4*nodes), places.New(4*nodes)
+	f.placeVariables(c, rhs, solution)
+
+	factor, clean := lanes.NewBuilder(&places), lanes.NewBuilder(&places)
+	forward, backward := lanes.NewBuilder(&places), lanes.NewBuilder(&places)
+	f.tile = places.Blocks(tileNodes * tileNodes)[0]
+	var programs []*lanes.Program
+	f.tiles, programs = c.tiles(c.eliminate(factor, f.negative), &places, f.tile)
+	c.substitute(forward, backward, rhs, solution)
 	var clears lanes.Col
-	block := func(first lanes.Ref) {
+	for _, first := range slices.Concat(c.diagonal, slices.Concat(c.w...)) {
 		for i := range lanes.Ref(lanes.BlockCells) {
 			clears = append(clears, first+i)
 		}
 	}
-	for _, first := range fd {
-		block(first)
-	}
-	for k, below := range order.Below[:eliminated] { // blocks of a column are contiguous
-		w, l := places.Blocks(len(below)), places.Blocks(len(below))
-		for i, j := range below {
-			key := [2]int{j, k}
-			fw[key], fl[key] = w[i], l[i]
-			block(w[i])
-		}
-	}
-	offDiagonal := func(j, k int) lanes.Ref { return fw[[2]int{j, k}] }
-	cellOf := func(i, j int) lanes.Ref {
-		x, y := order.Position[node[i]], order.Position[node[j]]
-		switch {
-		case x == y:
-			return fd[x] + lanes.Ref(4*max(place[i], place[j])+min(place[i], place[j]))
-		case x < y:
-			return offDiagonal(y, x) + lanes.Ref(4*place[j]+place[i])
-		}
-		return offDiagonal(x, y) + lanes.Ref(4*place[i]+place[j])
-	}
-	number := slices.Repeat([]int{-1}, l.variables)
-	for k, v := range f.borderVariables {
-		number[v] = k
-	}
-	for e, i := range l.row {
-		a, b := number[i], number[l.col[e]]
-		if a < 0 || b < 0 {
-			f.entry = append(f.entry, placed{int32(e), cellOf(int(i), int(l.col[e]))})
-			continue
-		}
-		first := min(a, b)
-		f.between = append(f.between, between{int32(e), int32(f.column(first) + max(a, b) - first)})
-	}
-	rhs, solution := places.New(4*nodes), places.New(4*nodes)
-	used := make([]bool, 4*nodes)
-	for v := range l.variables {
-		k := 4*order.Position[node[v]] + place[v]
-		used[k] = true
-		f.variable, f.solution = append(f.variable, rhs[k]), append(f.solution, solution[k])
-		diagonal := f.one // not read: no variable of the border is omitted
-		if k/4 < eliminated {
-			diagonal = fd[k/4] + lanes.Ref(5*(k%4))
-		}
-		f.diagonal = append(f.diagonal, diagonal)
-	}
-	for k, u := range used[:4*eliminated] {
-		if !u {
-			f.fill = append(f.fill, fd[k/4]+lanes.Ref(5*(k%4)))
-		}
-	}
-
-	factor, forward, backward := lanes.NewBuilder(&places), lanes.NewBuilder(&places), lanes.NewBuilder(&places)
-	e := &columns{order: order, diagonal: fd, pivot: fp, negative: f.negative, offDiagonal: offDiagonal}
-	for k, below := range order.Below[:eliminated] {
-		var w, l lanes.Col
-		for _, j := range below {
-			w, l = append(w, fw[[2]int{j, k}]), append(l, fl[[2]int{j, k}])
-		}
-		e.w, e.l = append(e.w, w), append(e.l, l)
-	}
-	f.tile = places.Blocks(tileNodes * tileNodes)[0]
-	var programs []*lanes.Program
-	f.tiles, programs = e.tiles(e.eliminate(factor), &places, f.tile)
-	blocks := func(vector lanes.Col, indices ...int) (out lanes.Col) {
-		for _, k := range indices {
-			out = append(out, vector[4*k])
-		}
-		return out
-	}
-	for k, below := range order.Below[:eliminated] {
-		forward.Lower(rhs[4*k], fp[k], solution[4*k])
-		if len(below) > 0 {
-			forward.Forward(blocks(rhs, below...), e.l[k], blocks(rhs, k))
-		}
-	}
-	for k := eliminated - 1; k >= 0; k-- {
-		if below := order.Below[k]; len(below) > 0 {
-			backward.Backward(blocks(solution, k), e.l[k], blocks(solution, below...))
-		}
-		backward.Upper(solution[4*k], fp[k])
-	}
-	clean := lanes.NewBuilder(&places)
 	clean.Copy(clears, zero)
 	clean.Copy(append(slices.Clone(rhs), solution...), zero) // unused cells must not keep a NaN
 	clean.Copy(f.fill, lanes.Col{f.one})
@@ -282,6 +189,45 @@ func newLaneFactor(l *layout, list [][]int, border int, level isa.Level, width i
 		return nil
 	}
 	return f.withPrograms(compiled)
+}
+
+// placeEntries gives each entry of the matrix its cell, or its place in the border.
+func (f *cells) placeEntries(c *columns) {
+	number := slices.Repeat([]int{-1}, f.layout.variables)
+	for k, v := range f.borderVariables {
+		number[v] = k
+	}
+	for e, i := range f.layout.row {
+		j := f.layout.col[e]
+		a, b := number[i], number[j]
+		if a < 0 || b < 0 {
+			f.entry = append(f.entry, placed{int32(e), c.cell(int(i), int(j))})
+			continue
+		}
+		first := min(a, b)
+		f.between = append(f.between, between{int32(e), int32(f.column(first) + max(a, b) - first)})
+	}
+}
+
+// placeVariables gives each variable its cells of the vectors and of the diagonal.
+func (f *cells) placeVariables(c *columns, rhs, solution lanes.Col) {
+	diagonal := func(k int) lanes.Ref { return c.diagonal[k/4] + lanes.Ref(5*(k%4)) }
+	used := make([]bool, len(rhs))
+	for v := range f.layout.variables {
+		k := 4*c.position[v] + c.place[v]
+		used[k] = true
+		f.variable, f.solution = append(f.variable, rhs[k]), append(f.solution, solution[k])
+		cell := f.one // not read: no variable of the border is omitted
+		if k/4 < len(c.diagonal) {
+			cell = diagonal(k)
+		}
+		f.diagonal = append(f.diagonal, cell)
+	}
+	for k, u := range used[:4*len(c.diagonal)] {
+		if !u {
+			f.fill = append(f.fill, diagonal(k))
+		}
+	}
 }
 
 // column is the offset of a column in the packed lower triangle of the border.

@@ -60,88 +60,99 @@ func (x *machine) pointer(v value) *value {
 
 // instruction runs one that is no jump.
 func (x *machine) instruction(f *frame, s *step) {
-	arg := func(i int) value { return x.arg(f, &s.args[i]) }
+	if u := x.unknownArgument(f, s); u != nil {
+		f.slots[s.slot] = u
+		return
+	}
+	if x.effect(f, s) {
+		return
+	}
+	r := x.result(f, s)
+	if _, call := s.instruction.(*ssa.Call); r != nil || !call {
+		f.slots[s.slot] = r
+	}
+}
+
+// unknownArgument is the first argument that is unknown, of an instruction whose value is then unknown too; else nil.
+func (x *machine) unknownArgument(f *frame, s *step) value {
+	switch s.instruction.(type) {
+	case *ssa.Call, *ssa.Alloc, *ssa.MakeClosure, *ssa.MakeInterface:
+		return nil
+	}
 	if s.slot >= 0 {
-		switch s.instruction.(type) {
-		case *ssa.Call, *ssa.Alloc, *ssa.MakeClosure, *ssa.MakeInterface:
-		default: // what is unknown stays so
-			for i := range s.args {
-				if u, ok := arg(i).(unknown); ok {
-					f.slots[s.slot] = u
-					return
-				}
+		for i := range s.args {
+			if u, ok := x.arg(f, &s.args[i]).(unknown); ok {
+				return u
 			}
 		}
 	}
-	var r value
+	return nil
+}
+
+// effect executes an instruction that has no value; false: it has one.
+func (x *machine) effect(f *frame, s *step) bool {
+	arg := func(i int) value { return x.arg(f, &s.args[i]) }
 	switch instruction := s.instruction.(type) {
 	case *ssa.DebugRef:
-		return
-	case *ssa.Alloc:
-		cell := new(value)
-		*cell = zero(instruction.Type().Underlying().(*types.Pointer).Elem())
-		r = cell
-	case *ssa.BinOp:
-		r = x.binary(instruction.Op, instruction.X.Type(), arg(0), arg(1))
-	case *ssa.UnOp:
-		r = x.unary(instruction, arg(0))
-	case *ssa.Call:
-		fn, args := x.callee(f, s, &instruction.Call)
-		r = x.invoke(f, &instruction.Call, fn, args)
-		if r == nil {
-			return
-		}
 	case *ssa.Defer:
 		fn, args := x.callee(f, s, &instruction.Call)
 		f.defers = append(f.defers, func() { x.invoke(f, &instruction.Call, fn, args) })
-		return
 	case *ssa.RunDefers:
 		for _, d := range slices.Backward(f.defers) {
 			d()
 		}
 		f.defers = nil
-		return
 	case *ssa.Store:
 		x.assign(x.pointer(arg(0)), arg(1))
-		return
+	case *ssa.MapUpdate:
+		x.update(arg(0), arg(1), arg(2))
+	default:
+		return false
+	}
+	return true
+}
+
+// result is the value of an instruction; nil: a call without one.
+func (x *machine) result(f *frame, s *step) value {
+	arg := func(i int) value { return x.arg(f, &s.args[i]) }
+	switch instruction := s.instruction.(type) {
+	case *ssa.Alloc:
+		cell := new(value)
+		*cell = zero(instruction.Type().Underlying().(*types.Pointer).Elem())
+		return cell
+	case *ssa.BinOp:
+		return x.binary(instruction.Op, instruction.X.Type(), arg(0), arg(1))
+	case *ssa.UnOp:
+		return x.unary(instruction, arg(0))
+	case *ssa.Call:
+		fn, args := x.callee(f, s, &instruction.Call)
+		return x.invoke(f, &instruction.Call, fn, args)
 	case *ssa.FieldAddr:
 		cell := x.pointer(arg(0))
 		if u, ok := (*cell).(unknown); ok {
 			one := value(u) // of an unknown struct: what is written there is lost
-			r = &one
-			break
+			return &one
 		}
-		r = &(*cell).(fields)[instruction.Field]
+		return &(*cell).(fields)[instruction.Field]
 	case *ssa.Field:
-		r = copied(arg(0).(fields)[instruction.Field])
+		return copied(arg(0).(fields)[instruction.Field])
 	case *ssa.IndexAddr:
 		if cell, ok := arg(0).(*value); ok && cell != nil {
 			if u, ok := (*cell).(unknown); ok {
-				f.slots[s.slot] = u
-				return
+				return u
 			}
 		}
-		list, i := x.sequence(arg(0)), x.index(arg(1))
-		if i < 0 || i >= len(list) {
-			x.fail("index %d of %d", i, len(list))
-		}
-		r = &list[i]
+		list := x.sequence(arg(0))
+		return &list[x.checked(x.index(arg(1)), len(list))]
 	case *ssa.Index:
 		i := x.index(arg(1))
 		if text, ok := arg(0).(string); ok {
-			if i < 0 || i >= len(text) {
-				x.fail("index %d of %d", i, len(text))
-			}
-			r = uint64(text[i])
-			break
+			return uint64(text[x.checked(i, len(text))])
 		}
 		list := x.sequence(arg(0))
-		if i < 0 || i >= len(list) {
-			x.fail("index %d of %d", i, len(list))
-		}
-		r = copied(list[i])
+		return copied(list[x.checked(i, len(list))])
 	case *ssa.Slice:
-		r = x.slice(instruction, arg)
+		return x.slice(instruction, arg)
 	case *ssa.SliceToArrayPointer:
 		x.fail("a slice that becomes an array is not followed")
 	case *ssa.MakeSlice:
@@ -153,89 +164,114 @@ func (x *machine) instruction(f *frame, s *step) {
 		for i := range list {
 			list[i] = zero(instruction.Type().Underlying().(*types.Slice).Elem())
 		}
-		r = list[:n]
+		return list[:n]
 	case *ssa.MakeMap:
-		r = &table{entries: map[any]value{}}
-	case *ssa.MapUpdate:
-		if x.forks > 0 {
-			x.fail("a map that is written in an arm of a branch on a number")
-		}
-		m, ok := arg(0).(*table)
-		if !ok || m == nil {
-			x.fail("a write to a map that is nil or unknown")
-		}
-		k := x.key(arg(1))
-		if _, ok := m.entries[k]; !ok {
-			m.keys = append(m.keys, k)
-		}
-		m.entries[k] = copied(arg(2))
-		return
+		return &table{entries: map[any]value{}}
 	case *ssa.Lookup:
-		m, ok := arg(0).(*table)
-		if !ok {
-			x.fail("%s is no map", kind(arg(0)))
-		}
-		var v value
-		exists := false
-		if k := x.key(arg(1)); m != nil {
-			v, exists = m.entries[k]
-		}
-		if !exists {
-			v = zero(instruction.X.Type().Underlying().(*types.Map).Elem())
-		}
-		if r = copied(v); instruction.CommaOk {
-			r = tuple{r, exists}
-		}
+		return x.lookup(instruction, arg(0), arg(1))
 	case *ssa.Range:
-		w := &walk{}
-		switch a := arg(0).(type) {
-		case string:
-			for i, c := range a {
-				w.keys, w.values = append(w.keys, int64(i)), append(w.values, int64(c))
-			}
-		case *table:
-			if a != nil {
-				for _, k := range a.keys {
-					w.keys, w.values = append(w.keys, k), append(w.values, a.entries[k])
-				}
-			}
-		}
-		r = w
+		return newWalk(arg(0))
 	case *ssa.Next:
-		w := arg(0).(*walk)
-		if x.forks > 0 {
-			x.fail("a range over a map or string in an arm of a branch on a number")
-		}
-		if r = (tuple{false, unknown{reason: "nothing"}, unknown{reason: "nothing"}}); w.next < len(w.keys) {
-			r = tuple{true, w.keys[w.next], w.values[w.next]}
-			w.next++
-		}
+		return x.next(arg(0).(*walk))
 	case *ssa.MakeClosure:
 		c := &closure{fn: instruction.Fn.(*ssa.Function)}
 		for i := range instruction.Bindings {
 			c.free = append(c.free, arg(1+i))
 		}
-		r = c
+		return c
 	case *ssa.MakeInterface:
-		r = boxed{instruction.X.Type(), arg(0)}
+		return boxed{instruction.X.Type(), arg(0)}
 	case *ssa.ChangeInterface, *ssa.ChangeType:
-		r = arg(0)
+		return arg(0)
 	case *ssa.Convert:
-		r = x.convert(instruction.X.Type(), instruction.Type(), arg(0))
+		return x.convert(instruction.X.Type(), instruction.Type(), arg(0))
 	case *ssa.TypeAssert:
-		r = x.assert(instruction, arg(0))
+		return x.assert(instruction, arg(0))
 	case *ssa.Extract:
 		all, ok := arg(0).(tuple)
 		if !ok {
 			x.fail("%s where several values are wanted", kind(arg(0)))
 		}
-		r = all[instruction.Index]
+		return all[instruction.Index]
 	case *ssa.Go, *ssa.Send, *ssa.Select, *ssa.MakeChan:
 		x.fail("channels and goroutines are not followed")
-	default:
-		x.fail("%T is not followed", instruction)
 	}
-	f.slots[s.slot] = r
+	x.fail("%T is not followed", s.instruction)
+	return nil
+}
+
+// checked is an index of n entries.
+func (x *machine) checked(i, n int) int {
+	if i < 0 || i >= n {
+		x.fail("index %d of %d", i, n)
+	}
+	return i
+}
+
+// update writes an entry of a map.
+func (x *machine) update(container, key, v value) {
+	if x.forks > 0 {
+		x.fail("a map that is written in an arm of a branch on a number")
+	}
+	m, ok := container.(*table)
+	if !ok || m == nil {
+		x.fail("a write to a map that is nil or unknown")
+	}
+	k := x.key(key)
+	if _, ok := m.entries[k]; !ok {
+		m.keys = append(m.keys, k)
+	}
+	m.entries[k] = copied(v)
+}
+
+// lookup reads an entry of a map.
+func (x *machine) lookup(instruction *ssa.Lookup, container, key value) value {
+	m, ok := container.(*table)
+	if !ok {
+		x.fail("%s is no map", kind(container))
+	}
+	var v value
+	exists := false
+	if k := x.key(key); m != nil {
+		v, exists = m.entries[k]
+	}
+	if !exists {
+		v = zero(instruction.X.Type().Underlying().(*types.Map).Elem())
+	}
+	if instruction.CommaOk {
+		return tuple{copied(v), exists}
+	}
+	return copied(v)
+}
+
+// newWalk begins a range over a string or a map.
+func newWalk(container value) *walk {
+	w := &walk{}
+	switch a := container.(type) {
+	case string:
+		for i, c := range a {
+			w.keys, w.values = append(w.keys, int64(i)), append(w.values, int64(c))
+		}
+	case *table:
+		if a != nil {
+			for _, k := range a.keys {
+				w.keys, w.values = append(w.keys, k), append(w.values, a.entries[k])
+			}
+		}
+	}
+	return w
+}
+
+// next is the next entry of a range.
+func (x *machine) next(w *walk) value {
+	if x.forks > 0 {
+		x.fail("a range over a map or string in an arm of a branch on a number")
+	}
+	if w.next >= len(w.keys) {
+		return tuple{false, unknown{reason: "nothing"}, unknown{reason: "nothing"}}
+	}
+	w.next++
+	return tuple{true, w.keys[w.next-1], w.values[w.next-1]}
 }
 
 func (x *machine) key(v value) any {

@@ -109,16 +109,18 @@ func (p *controller) Reset(domain.Episode) error {
 	return nil
 }
 
+// Abilities implements domain.Able.
+func (p *controller) Abilities() *domain.ControllerAbilities {
+	return &domain.ControllerAbilities{Blind: p.safeguard != nil}
+}
+
 // Decide says in its Decision what the safeguard did.
 func (p *controller) Decide(s, c []float64, pref domain.Preference, u []float64) (d domain.Decision, err error) {
 	d = domain.Decided(true)
 	if !pref.Equal(p.actor.Preference) {
 		return d, domain.PreferenceError{Trained: p.actor.Preference, Requested: pref}
 	}
-	if !tensor.Finite(s) || !tensor.Finite(c) {
-		if p.safeguard == nil {
-			return d, fmt.Errorf("the observation has an entry that is not finite, and a policy without a safeguard has no answer to it: s %v, c %v", s, c)
-		}
+	if p.safeguard != nil && (!tensor.Finite(s) || !tensor.Finite(c)) {
 		d.Fallback, err = p.safeguard.Refuse(s, c, pref, u)
 		return d, err
 	}

@@ -21,7 +21,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -255,14 +254,7 @@ func compileApart(path string, target images.Target) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(program, "image", path, target.Name)
-	var messages bytes.Buffer
-	cmd.Stderr = &messages
-	image, err := cmd.Output()
-	if err != nil {
-		return nil, fmt.Errorf("%w\n%s", err, bytes.TrimSpace(messages.Bytes()))
-	}
-	return image, nil
+	return images.Compile(program, path, target)
 }
 
 // writeImage is the other side of compileApart.

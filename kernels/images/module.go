@@ -163,3 +163,15 @@ func (m Module) name(path string) (string, error) {
 func isWithin(dir, path string) bool {
 	return strings.HasPrefix(path, dir+string(filepath.Separator))
 }
+
+// Compile gives the image of a source for a target, by a process of kernels/build.
+func Compile(program, source string, target Target) ([]byte, error) {
+	cmd := exec.Command(program, "image", source, target.Name)
+	var messages bytes.Buffer
+	cmd.Stderr = &messages
+	image, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("%w\n%s", err, bytes.TrimSpace(messages.Bytes()))
+	}
+	return image, nil
+}

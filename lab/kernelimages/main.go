@@ -5,7 +5,6 @@
 package main
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"maps"
@@ -139,7 +138,7 @@ func extraImages(program, folder, dst string, e *images.Entry, previous images.M
 			e.Files[target.Name] = old.Files[target.Name]
 			continue
 		}
-		image, err := compile(program, source, target)
+		image, err := images.Compile(program, source, target)
 		if err != nil {
 			return err
 		}
@@ -149,16 +148,4 @@ func extraImages(program, folder, dst string, e *images.Entry, previous images.M
 		e.Files[target.Name] = images.Hash(image)
 	}
 	return nil
-}
-
-// compile gives the image of a source for one target, by a process of kernels/build for each.
-func compile(program, source string, target images.Target) ([]byte, error) {
-	cmd := exec.Command(program, "image", source, target.Name)
-	var messages bytes.Buffer
-	cmd.Stderr = &messages
-	image, err := cmd.Output()
-	if err != nil {
-		return nil, fmt.Errorf("%w\n%s", err, bytes.TrimSpace(messages.Bytes()))
-	}
-	return image, nil
 }

@@ -20,9 +20,9 @@ import (
 	"github.com/klauspost/cpuid/v2"
 
 	"github.com/gpc-engine/gpc/cli"
+	"github.com/gpc-engine/gpc/internal/bundled/program"
 	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/internal/machine"
-	"github.com/gpc-engine/gpc/internal/program"
 	"github.com/gpc-engine/gpc/internal/version"
 	"github.com/gpc-engine/gpc/lab/peerrecord"
 )

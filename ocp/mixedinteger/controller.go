@@ -84,6 +84,7 @@ func (k *Controller) Reset(domain.Episode) error {
 // Abilities implements domain.Able.
 func (k *Controller) Abilities() *domain.ControllerAbilities {
 	a := &domain.ControllerAbilities{
+		Blind:    true,
 		Executed: func(u []float64) { k.executed = append(k.executed[:0], u...) },
 		Missed:   func(_, _, _ []float64) { k.shift() },
 		Chosen:   func() domain.Chosen { return k.choice },

@@ -5,7 +5,6 @@ import (
 	"math"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/tensor"
 )
 
 // methods are the case's own. All but the oracle see only what Decide is given. A
@@ -70,10 +69,6 @@ func (r *recedingHorizon) Reset(domain.Episode) error {
 }
 
 func (r *recedingHorizon) Decide(s, c []float64, pref domain.Preference, u []float64) (domain.Decision, error) {
-	if !tensor.Finite(s) || !tensor.Finite(c) {
-		r.system.Fallback(s, c, u)
-		return domain.Decided(false), nil
-	}
 	t := stepOf(c)
 	if t < 0 || t >= Horizon {
 		return domain.Decision{}, fmt.Errorf("step %d is past the horizon of %d", t, Horizon)

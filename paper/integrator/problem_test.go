@@ -262,7 +262,7 @@ func TestFallback(t *testing.T) {
 // Whatever is observed, the fallback is a number, and the receding horizon's decisions are flagged where the observation is none.
 func TestWhatIsNoObservation(t *testing.T) {
 	y := systems(t)[0]
-	k := &recedingHorizon{system: y, work: newInterior(y), steps: 5}
+	k := domain.FiniteController(y, &recedingHorizon{system: y, work: newInterior(y), steps: 5})
 	for entry := range 9 {
 		for _, v := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), 1e308, -1e308} {
 			observed, u := []float64{-3, 0.5, 0, 0, 0, 0, 0.2, 0, 0}, make([]float64, 2)

@@ -73,7 +73,7 @@ func (m *recedingDispatch) Reset(domain.Episode) error {
 // limits are kept to the program's tolerance; it is solved where the iterations came to an
 // end and the dispatch keeps every limit.
 func (m *recedingDispatch) Decide(s, c []float64, pref domain.Preference, u []float64) (domain.Decision, error) {
-	if m.warm = tensor.Finite(s) && tensor.Finite(c) && m.start(s, c, pref); !m.warm {
+	if m.warm = m.start(s, c, pref); !m.warm {
 		m.system.Fallback(s, c, u)
 		return domain.Decided(false), nil
 	}

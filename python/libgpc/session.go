@@ -168,6 +168,16 @@ func (a *views) rows(spec *domain.Spec, n int, state *C.double, states C.int64_t
 	}
 }
 
+// one is a single observation of the caller's.
+func one(spec *domain.Spec, state *C.double, states C.int64_t, ctx *C.double, contexts C.int64_t, weights *C.double, nweights C.int64_t) (o batchnav.Observation, err error) {
+	var a views
+	in := a.rows(spec, 1, state, states, ctx, contexts, weights, nweights)
+	if a.err != nil {
+		return o, a.err
+	}
+	return in.At(spec, 0), check(spec, in, 1, false)
+}
+
 // check names the first entry that is not finite, but for those of the context that are not read.
 func check(spec *domain.Spec, rows batchnav.Rows, n int, measured bool, unread ...domain.Unknown) error {
 	for _, w := range []struct {
@@ -209,12 +219,8 @@ func gpc_refine(h C.uintptr_t, opt *C.char, state *C.double, states C.int64_t, c
 		NoProjection bool    `json:"no_projection"`
 	}, run *run) error {
 		spec := s.staged.Spec()
-		var a views
-		in := a.rows(spec, 1, state, states, ctx, contexts, weights, nweights)
-		if a.err != nil {
-			return a.err
-		}
-		if err := check(spec, in, 1, false); err != nil {
+		in, err := one(spec, state, states, ctx, contexts, weights, nweights)
+		if err != nil {
 			return err
 		}
 		s.mu.Lock()
@@ -227,7 +233,7 @@ func gpc_refine(h C.uintptr_t, opt *C.char, state *C.double, states C.int64_t, c
 			s.refiner = refiner
 		}
 		threads := cmp.Or(s.choice.Threads, runtime.GOMAXPROCS(0))
-		r, err := s.refiner.Refine(run, in.At(spec, 0), batchnav.RefineOptions{
+		r, err := s.refiner.Refine(run, in, batchnav.RefineOptions{
 			Candidates: o.Candidates, FlowSteps: o.FlowSteps, Seed: o.Seed, LookAhead: o.LookAhead, Remaining: o.Remaining, NoRounds: o.NoRounds,
 			TimeLimit: time.Duration(o.TimeLimit * float64(time.Second)), NoProjection: o.NoProjection, Threads: threads,
 		})
@@ -245,28 +251,23 @@ func gpc_front(h C.uintptr_t, opt *C.char, state *C.double, states C.int64_t, ct
 		Exact     bool        `json:"exact"`
 	}, run *run) error {
 		spec := s.staged.Spec()
-		var a views
-		in := a.rows(spec, 1, state, states, ctx, contexts, nil, 0)
-		if a.err != nil {
-			return a.err
-		}
-		if err := check(spec, in, 1, false); err != nil {
+		in, err := one(spec, state, states, ctx, contexts, nil, 0)
+		if err != nil {
 			return err
 		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		request := batchnav.FrontOptions{Weights: o.Weights, Points: o.Points, LookAhead: o.LookAhead, Remaining: o.Remaining, Polish: -1, Threads: cmp.Or(s.choice.Threads, runtime.GOMAXPROCS(0))}
 		var f *batchnav.Front
-		var err error
 		if o.Exact {
-			f, err = s.staged.ExactFront(run, in.At(spec, 0), request, nil)
+			f, err = s.staged.ExactFront(run, in, request, nil)
 		} else {
 			if s.fronts == nil {
 				if s.fronts, err = s.staged.Fronts(s.engine, s.setup); err != nil {
 					return err
 				}
 			}
-			f, err = s.fronts.Front(run, in.At(spec, 0), request)
+			f, err = s.fronts.Front(run, in, request)
 		}
 		return answer(out, f, asBadInput(run, err)) // what Front refuses is asked for
 	})

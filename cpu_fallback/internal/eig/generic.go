@@ -26,11 +26,9 @@ const (
 )
 
 var generic = kernels{
-	lanes: 1, pack: packGeneric, largest: largestGeneric, scale: scaleGeneric, tridiagonalise: tridiagonaliseGeneric, bound: boundGeneric,
+	lanes: 1, pack: func(dst, src []float32, _, count int) { copy(dst[:count], src) }, largest: largestGeneric, scale: scaleGeneric, tridiagonalise: tridiagonaliseGeneric, bound: boundGeneric,
 	bisect: bisectGeneric, factor: factorGeneric, solve: solveGeneric, normalise: normaliseGeneric, reflect: reflectGeneric,
 }
-
-func packGeneric(dst, src []float32, _, count int) { copy(dst[:count], src) }
 
 // largestGeneric finds the bits of the largest magnitude; as integers, Inf and
 // then NaN are above every finite number.

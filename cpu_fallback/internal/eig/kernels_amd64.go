@@ -7,12 +7,12 @@ import "github.com/gpc-engine/gpc/internal/simd/isa"
 //go:generate go -C ../../_asm run ./eig -pkg eig -out ../internal/eig/eig_amd64.s -stubs ../internal/eig/stubs_amd64.go
 
 var avx512 = kernels{
-	lanes: 16, pack: packAVX512, largest: largestAVX512, scale: scaleAVX512, tridiagonalise: tridiagonaliseAVX512, bound: boundAVX512,
+	lanes: 16, pack: func(dst, src []float32, stride, count int) { pack(dst, src, stride, 16, count) }, largest: largestAVX512, scale: scaleAVX512, tridiagonalise: tridiagonaliseAVX512, bound: boundAVX512,
 	bisect: bisectAVX512, factor: factorAVX512, solve: solveAVX512, normalise: normaliseAVX512, reflect: reflectAVX512,
 }
 
 var avx2 = kernels{
-	lanes: 8, pack: packAVX2, largest: largestAVX2, scale: scaleAVX2, tridiagonalise: tridiagonaliseAVX2, bound: boundAVX2,
+	lanes: 8, pack: func(dst, src []float32, stride, count int) { pack(dst, src, stride, 8, count) }, largest: largestAVX2, scale: scaleAVX2, tridiagonalise: tridiagonaliseAVX2, bound: boundAVX2,
 	bisect: bisectAVX2, factor: factorAVX2, solve: solveAVX2, normalise: normaliseAVX2, reflect: reflectAVX2,
 }
 
@@ -25,14 +25,6 @@ func kernelsFor(level isa.Level) kernels {
 	default:
 		return generic
 	}
-}
-
-func packAVX512(dst, src []float32, stride, count int) {
-	pack(dst, src, stride, 16, count)
-}
-
-func packAVX2(dst, src []float32, stride, count int) {
-	pack(dst, src, stride, 8, count)
 }
 
 func pack(dst, src []float32, stride, lanes, count int) {

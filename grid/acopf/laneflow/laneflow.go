@@ -13,7 +13,6 @@ package laneflow
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/gpc-engine/gpc/grid/network"
 	"github.com/gpc-engine/gpc/grid/powerflow"
@@ -108,7 +107,7 @@ func (p *plan) constant(v float64) lanes.Col {
 	return c
 }
 
-// highestTerm ends the series of sine and cosine on [−π/2, π/2]; the truncation error is below 2e-17.
+// highestTerm ends the series of sine and cosine.
 const highestTerm = 21
 
 // write lays out the cells and writes the programs.
@@ -142,7 +141,7 @@ func (s *Solver) write(order []int32) [programs]*lanes.Program {
 		*c = l.New(1)
 	}
 	p.constants = map[float64]lanes.Col{}
-	for _, v := range append(series(), 0, 0.5, 1, 4, 1/math.Pi, math.Pi, piRest, powerflow.MaxAngleStep, powerflow.MaxMagnitudeStep, -roomWithoutUnit) {
+	for _, v := range append(lanes.SincosConstants(highestTerm), 0, powerflow.MaxAngleStep, powerflow.MaxMagnitudeStep, -roomWithoutUnit) {
 		if p.constants[v] == nil {
 			p.constants[v] = l.New(1)
 		}
@@ -167,21 +166,6 @@ func (s *Solver) write(order []int32) [programs]*lanes.Program {
 	return programList
 }
 
-// series are the terms ±1/k! of sine and cosine.
-func series() []float64 {
-	var terms []float64
-	for k, factorial := 0, 1.0; k <= highestTerm; k++ {
-		if k > 0 {
-			factorial *= float64(k)
-		}
-		terms = append(terms, float64(1-2*(k/2%2))/factorial)
-	}
-	return terms
-}
-
-// piRest is π minus its nearest float64.
-const piRest = 1.2246467991473532e-16
-
 // group is the number of buses or pairs in one run of operations, so that temporaries stay in the first-level cache.
 const group = 8
 
@@ -191,31 +175,6 @@ func groups(n int, f func(lo, hi int)) {
 	}
 }
 
-// sincos reduces angles by the nearest multiple of π and evaluates the series.
-func (p *plan) sincos(b *lanes.Builder, x lanes.Col) (sin, cos lanes.Col) {
-	half := p.constant(0.5)
-	k := b.Floor(b.FMA(x, p.constant(1/math.Pi), half))
-	r := b.FNMA(k, p.constant(piRest), b.FNMA(k, p.constant(math.Pi), x))
-	h := b.Mul(k, half)
-	odd := b.Sub(h, b.Floor(h)) // ½ where k is odd
-	sign := b.FNMA(odd, p.constant(4), p.constant(1))
-	sin, cos = p.reducedSincos(b, r)
-	return b.Mul(sign, sin), b.Mul(sign, cos)
-}
-
-// reducedSincos evaluates sine and cosine of angles in [−π/2, π/2] by their series.
-func (p *plan) reducedSincos(b *lanes.Builder, x lanes.Col) (sin, cos lanes.Col) {
-	x2, terms := b.Mul(x, x), series()
-	horner := func(highest int) lanes.Col {
-		v := p.constant(terms[highest])
-		for k := highest - 2; k >= 0; k -= 2 {
-			v = b.FMA(v, x2, p.constant(terms[k]))
-		}
-		return v
-	}
-	return b.Mul(x, horner(highestTerm)), horner(highestTerm - 1)
-}
-
 // mismatch writes the injections at the voltages and their differences from the specified ones.
 func (s *Solver) mismatch(b *lanes.Builder) {
 	p := &s.plan
@@ -223,7 +182,7 @@ func (s *Solver) mismatch(b *lanes.Builder) {
 	groups(s.net.Buses(), func(lo, hi int) {
 		v := p.vm[lo:hi]
 		if !s.rotating {
-			sin, cos := p.sincos(b, p.va[lo:hi])
+			sin, cos := b.Sincos(p.va[lo:hi], highestTerm, highestTerm-1, p.constant)
 			b.SetMul(p.e[lo:hi], v, cos)
 			b.SetMul(p.f[lo:hi], v, sin)
 		}
@@ -323,7 +282,7 @@ func (s *Solver) toFlows(b *lanes.Builder) {
 // powerflow.MaxAngleStep. That costs half of sine and cosine of whole angles.
 func (p *plan) rotate(b *lanes.Builder, list []int, x lanes.Col) {
 	groups(len(list), func(lo, hi int) {
-		sin, cos := p.reducedSincos(b, x[lo:hi])
+		sin, cos := b.ReducedSincos(x[lo:hi], highestTerm, highestTerm-1, p.constant)
 		e, f := p.e.At(list[lo:hi]), p.f.At(list[lo:hi])
 		rotated := b.FNMA(f, sin, b.Mul(e, cos))
 		b.SetFMA(f, e, sin, b.Mul(f, cos))

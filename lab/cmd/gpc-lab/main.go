@@ -8,7 +8,7 @@ import (
 
 	"github.com/gpc-engine/gpc/cli"
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/program"
+	"github.com/gpc-engine/gpc/internal/bundled/program"
 	"github.com/gpc-engine/gpc/lab/command"
 	"github.com/gpc-engine/gpc/lab/dynamicprogram"
 )

@@ -11,7 +11,7 @@ import (
 // plans of single robots, and what their sources cost is the search's scores of them.
 // The baseline is the first plan that the map decoded for each robot it was asked about,
 // and the chosen one of the others; NaN where it was asked about nobody. Before a
-// decision, and after one that got the fallback, everything is zero.
+// decision everything is zero.
 func (p *Planner) chose() domain.Chosen {
 	var c domain.Chosen
 	for source, t := range p.search.statistics {

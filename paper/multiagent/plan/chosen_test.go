@@ -83,11 +83,6 @@ func TestChosenIsWhatThePlantSays(t *testing.T) {
 			if math.IsNaN(got.Baseline) {
 				t.Errorf("%s: baseline %v", name, got.Baseline)
 			}
-			s[0] = math.NaN()
-			if _, err := p.Decide(s, c, pref, u); err != nil || !reflect.DeepEqual(p.chose(), domain.Chosen{}) {
-				t.Errorf("%s: without a state %+v was chosen, error %v", name, p.chose(), err)
-			}
-			s, _ = example(t, name)
 		}
 	}
 }

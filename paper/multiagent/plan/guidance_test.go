@@ -330,14 +330,6 @@ func TestGuidedPlannerPassesErrorsOn(t *testing.T) {
 	if _, err := p.Decide(s, c, adaptive, u); !errors.Is(err, m.fail) {
 		t.Errorf("error %v, want the proposer's", err)
 	}
-	s[0] = math.NaN()
-	d, err := p.Decide(s, c, adaptive, u)
-	if d.Solved() || err != nil {
-		t.Errorf("a decision without a state: %+v, error %v", d, err)
-	}
-	if d.Sigma != nil || d.Residual == d.Residual {
-		t.Errorf("nobody was asked, and the decision has %v and %v", d.Sigma, d.Residual)
-	}
 }
 
 func TestOptionsAreChecked(t *testing.T) {

@@ -55,20 +55,15 @@ func (n *Navigator) Reset(e domain.Episode) error {
 	return n.planner.Reset(e)
 }
 
-// Decide implements domain.Controller; a state that is not finite gets the problem's
-// fallback. The Decision has the ego's priority and displacement, the largest residual, the
+// Decide implements domain.Controller. The Decision has the ego's priority and displacement, the largest residual, the
 // fallbacks and times of all.
 func (n *Navigator) Decide(s, c []float64, pref domain.Preference, u []float64) (domain.Decision, error) {
 	p, all := n.planner, domain.Decided(true)
-	w, ok := p.see(s, c, pref)
-	if !ok {
-		p.system.Fallback(s, c, u)
-		return domain.Decided(false), nil
-	}
+	p.scene.Decode(&p.system.Params, s, c)
 	if err := complete(&p.scene); err != nil {
 		return domain.Decision{}, err
 	}
-	p.Observe(&p.scene, w)
+	p.Observe(&p.scene, weightsOf(pref))
 	if pref.W == nil {
 		pref.Adaptive = true
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/gpc-engine/gpc/paper/multiagent/rollout"
 	"github.com/gpc-engine/gpc/paper/multiagent/view"
 	"github.com/gpc-engine/gpc/paper/multiagent/world"
-	"github.com/gpc-engine/gpc/tensor"
 )
 
 // Options say how the planner searches. The zero value is not usable; see
@@ -180,18 +179,13 @@ func (p *Planner) Reset(domain.Episode) error {
 }
 
 // Decide implements domain.Controller; it is solved where every robot's plan is safe
-// for all the steps it looks ahead. A state that is not finite gets the problem's
-// fallback.
+// for all the steps it looks ahead.
 func (p *Planner) Decide(s, c []float64, pref domain.Preference, u []float64) (domain.Decision, error) {
 	p.guidance.forget()
 	clear(p.search.statistics[:])
-	w, ok := p.see(s, c, pref)
-	if !ok {
-		p.system.Fallback(s, c, u)
-		return domain.Decided(false), nil
-	}
+	p.scene.Decode(&p.system.Params, s, c)
 	p.sense()
-	p.Observe(&p.scene, w)
+	p.Observe(&p.scene, weightsOf(pref))
 	decide := p.inTurn
 	if p.options.Exchange != nil {
 		decide = p.exchange
@@ -239,17 +233,12 @@ func (p *Planner) inTurn(pref domain.Preference) error {
 	return nil
 }
 
-// see reads the scene of a decision and returns the preference that it counts with;
-// ok says that the observation is finite.
-func (p *Planner) see(s, c []float64, pref domain.Preference) (w []float64, ok bool) {
-	if !tensor.Finite(s) || !tensor.Finite(c) {
-		return nil, false
-	}
-	p.scene.Decode(&p.system.Params, s, c)
+// weightsOf is what a decision's objectives count with.
+func weightsOf(pref domain.Preference) []float64 {
 	if !pref.Adaptive && pref.W != nil {
-		return pref.W, true
+		return pref.W
 	}
-	return world.Thirds, true
+	return world.Thirds
 }
 
 // Observe takes everyone's plans to a state and renews what the search needs to know of

@@ -188,7 +188,7 @@ func TestPlannerReportsThatNoPlanIsSafe(t *testing.T) {
 
 func TestPlannerFallsBackWithoutAState(t *testing.T) {
 	y := system(t, true)
-	p := planner(t, y, 384)
+	p := domain.FiniteController(y, planner(t, y, 384))
 	e := scene(t, y, 0)
 	s, c, u := make([]float64, world.MaxRobots*world.StateSize), make([]float64, contextSize), make([]float64, world.MaxRobots*world.ActionSize)
 	e.Observe(s, c)

@@ -80,15 +80,11 @@ func (r *Reference) offset(n, i, e int) int {
 // Decide implements domain.Controller; it is solved where the executed plan keeps every
 // margin over the H predicted steps.
 func (r *Reference) Decide(s, c []float64, pref domain.Preference, u []float64) (domain.Decision, error) {
-	w := world.Thirds
-	if !pref.Adaptive && pref.W != nil {
-		w = pref.W
-	}
 	h := r.system.Decode(s, c)
 	if err := complete(h); err != nil {
 		return domain.Decision{}, err
 	}
-	problem := h.Joint(w)
+	problem := h.Joint(weightsOf(pref))
 	const entries = world.Horizon * rollout.PlanFields
 	for i := range h.Robots {
 		for e := range entries {
