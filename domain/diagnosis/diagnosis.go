@@ -568,11 +568,11 @@ func kinks(p domain.Problem, starts []Point) (findings Findings) {
 					kind, fix, cause = strings.Replace(kind, "jumps", "has a pole", 1), divisor, "a division by what is 0 there"
 				}
 			}
-			if excess, i := domain.Excess(point.S, spec.Measured); excess > 0 {
-				state := name(spec.Measured, "state", i)
-				cause, fix = state+" is outside of its range, and there is "+cause, "a margin that keeps "+state+" inside, or "+fix
+			excess, outside := domain.Excess(point.S, spec.Measured)
+			if excess > 0 {
+				cause = name(spec.Measured, "state", outside) + " is outside of its range, and there is " + cause
 			}
-			if spec.Switches != nil { // searches need no slopes
+			if excess > 0 || spec.Switches != nil { // searches need no slopes
 				severity = Hint
 			}
 			if i := slices.IndexFunc(findings, func(f Finding) bool { return f.Function == function && f.Severity == severity }); i >= 0 {

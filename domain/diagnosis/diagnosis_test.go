@@ -156,7 +156,7 @@ func TestCommonMistakesAreNamed(t *testing.T) {
 			}}},
 		{diagnosis.Remark, "objective way", "objectives", ": a division by what is 0 there",
 			lift{objectives: func(_, _, _, n, j []complex128) { j[0] += 0.1 / (n[1] + 1.3) }}},
-		{diagnosis.Remark, "state speed", "step", "state height is outside of its range, and there is a branch, or a division by what is 0 there",
+		{diagnosis.Hint, "state speed", "step", "state height is outside of its range, and there is a branch, or a division by what is 0 there",
 			lift{step: func(s, _, _, n, _ []complex128) {
 				if dual.Less(10.1, s[0]) {
 					n[1] += 2
