@@ -37,7 +37,8 @@ func (o optimum) improved(cs *domain.Case, ep domain.Episode, end *End) optimum 
 	if cost, ok := e.solveDriven(receding.NewHorizon(0)); ok && !(cost >= float64(o.cost)) {
 		o = optimum{cost: Number(cost)}
 	}
-	if e.scene.Process == 0 && o.failure == "" && weak() { // else it may be luck
+	// Else it may be luck, or what it takes from the time after the episode.
+	if e.scene.Process == 0 && e.plant.Problem.Spec().Horizon == 0 && o.failure == "" && weak() {
 		o = optimum{cost: end.Cost, bestKnown: true}
 	}
 	return o
@@ -52,14 +53,18 @@ func (e *simulated) solveDriven(horizon domain.Horizon) (float64, bool) {
 	}
 	plan := slices.Concat(e.actions[first.t:]...)
 	horizon.Begin(plan)
-	least, solved, err := horizon.Solve(first.s, first.c, e.scene.Preference, plan)
+	spec := e.plant.Problem.Spec()
+	plan = append(plan, make([]float64, spec.Tail(len(e.actions)-first.t)*spec.ActionSize())...)
+	_, solved, err := horizon.Solve(first.s, first.c, e.scene.Preference, plan)
 	for u := range slices.Chunk(plan, len(e.actions[0])) {
-		out, err := first.Apply(u)
-		if solved = solved && err == nil && !out.Failed; !solved {
+		if !solved || err != nil || first.Done() {
 			break
 		}
+		var out domain.Outcome
+		out, err = first.Apply(u)
+		cost, solved = cost+out.Cost, solved && !out.Failed
 	}
-	return cost + least, solved && err == nil
+	return cost, solved && err == nil
 }
 
 // optimumOf asks the episode.

@@ -423,7 +423,7 @@ func (o *oracle) solve(initial, c []float64, pref domain.Preference) error {
 		o.ep.State(s)
 	}
 	_, reference, _ := o.ep.Oracle() // one of the starts, where there is one
-	plan := make([]float64, steps*nu)
+	plan := make([]float64, (steps+spec.Tail(steps))*nu)
 	for k := range oracleStarts {
 		start := plan
 		switch {

@@ -145,6 +145,15 @@ func (s *Spec) OracleSize() int { return s.MeasuredSize() + 2*s.ObjectiveSize() 
 // LookAhead is how many decisions a plan looks ahead at most: Horizon, or an episode.
 func (s *Spec) LookAhead() int { return cmp.Or(s.Horizon, s.Steps) }
 
+// Tail is the number of decisions that a receding loop's last plan has after an episode of that many steps. Whatever is
+// compared with such a loop plans as far: a terminal cost is accurate only near the steady state.
+func (s *Spec) Tail(steps int) int {
+	if s.Horizon > 0 && steps > s.Horizon {
+		return s.Horizon - 1
+	}
+	return 0
+}
+
 // Limits lists the kinds of limits of the margins, each once, in the order in which they first
 // stand, and limitOf says for every margin which one it is of.
 func (s *Spec) Limits() (limits []Variable, limitOf []int) {

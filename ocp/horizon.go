@@ -8,19 +8,20 @@ import (
 	"time"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/tensor"
 )
 
 // Oracle is the least cost over the given number of decisions from a scenario's start (s, c), and the plan
-// [steps][action] that attains it, for closedloop.Simulation. With an infinite horizon, the plan minimises stage
-// costs and terminal cost, and cost is that of the stages.
+// [steps][action] that attains it, for closedloop.Simulation. Of a plant that runs on, both are of the first stages of a
+// plan that ends as late as the receding loop's last one.
 func (s *Solver) Oracle(state, ctx []float64, steps int, pref domain.Preference) (cost float64, plan [][]float64, err error) {
 	if plan, states := s.withoutBlocks().simulateReceding(state, ctx, steps, pref); plan != nil {
-		t := task{solver: s, state: state, ctx: ctx, steps: steps, seed: 1, starts: [][][]float64{plan}, states: states}
+		t := task{solver: s, state: state, ctx: ctx, steps: len(plan), seed: 1, starts: [][][]float64{plan}, states: states}
 		if best, err := t.reference(pref, false); err == nil {
-			return best.Cost - best.TerminalCost, best.U, nil
+			return best.stageCost(steps), best.U[:steps], nil
 		}
 	}
-	t, err := s.taskFromStart(state, ctx, steps, 1)
+	t, err := s.taskFromStart(state, ctx, steps+s.problem.Spec().Tail(steps), 1)
 	if err != nil {
 		return math.NaN(), nil, err
 	}
@@ -28,7 +29,16 @@ func (s *Solver) Oracle(state, ctx []float64, steps int, pref domain.Preference)
 	if err != nil {
 		return math.NaN(), nil, err
 	}
-	return best.Cost - best.TerminalCost, best.U, nil
+	return best.stageCost(steps), best.U[:steps], nil
+}
+
+// stageCost is the cost of the first stages.
+func (t *Trajectory) stageCost(steps int) float64 {
+	cost := t.Cost - t.TerminalCost
+	for i, j := range t.J[steps:] {
+		cost -= tensor.DotInOrder(t.Sigma[steps+i], j)
+	}
+	return cost
 }
 
 // reference is minimiseBest, continued to a thousandth of the tolerance. Products of slack and multiplier within the tolerance
@@ -49,9 +59,9 @@ func (t *task) reference(pref domain.Preference, screened bool) (*Trajectory, er
 	return best, nil
 }
 
-// simulateReceding drives the plant by a receding loop for the given steps. It returns the plan and the states and
-// contexts before each step, concatenated: a long plan is far easier to find from them. It returns nil for a finite
-// horizon, and where one decision fails.
+// simulateReceding drives the plant by a receding loop for the given steps, and on by its last plan. It returns the plan
+// and the states and contexts before each step, concatenated: a long plan is far easier to find from them. It returns nil
+// for a finite horizon, and where one decision fails.
 func (s *Solver) simulateReceding(state, ctx []float64, steps int, pref domain.Preference) (plan [][]float64, states []float64) {
 	spec := s.problem.Spec()
 	ahead := spec.LookAhead()
@@ -61,8 +71,10 @@ func (s *Solver) simulateReceding(state, ctx []float64, steps int, pref domain.P
 	h, nu := s.NewHorizon(0), spec.ActionSize()
 	state, ctx = slices.Clone(state), slices.Clone(ctx)
 	nextS, nextC, next := make([]float64, len(state)), make([]float64, len(ctx)), make([]float64, ahead*nu)
-	for range steps {
-		if _, solved, err := h.Solve(state, ctx, pref, next); err != nil || !solved || s.ctx.Err() != nil {
+	for step := range steps + spec.Tail(steps) {
+		if step >= steps {
+			next = next[nu:]
+		} else if _, solved, err := h.Solve(state, ctx, pref, next); err != nil || !solved || s.ctx.Err() != nil {
 			return nil, nil
 		}
 		plan, states = append(plan, slices.Clone(next[:nu])), append(append(states, state...), ctx...)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 // terminalCostAt is V of a solver at a state and context, with the terminal cost itself.
@@ -174,6 +175,27 @@ func TestRecedingLoopOfAPlantThatRunsOn(t *testing.T) {
 	t.Logf("above the optimum of 100 steps: %.4f %% with the terminal cost after 10, %.4f %% without", 100*with, 100*without)
 	if with > 0.002 || with < -0.002 || without < 2*math.Abs(with) {
 		t.Errorf("the loop costs %v above the optimum with the terminal cost, %v without", with, without)
+	}
+}
+
+// A store buys at a price that swings for ever, so that it never comes to the steady state of its terminal cost. A reference
+// of three days costs what three days of thirteen do, and so does a loop that looks two days ahead.
+func TestAReferenceLooksBeyondItsLastDecision(t *testing.T) {
+	sin, cos := math.Sincos(2 * math.Pi / 24)
+	p := newFunctions(3, 0, 2, []domain.Variable{{Name: "buy", Lo: 0, Hi: 4}},
+		func(s, _, u, sn, _ []float64) {
+			sn[0], sn[1], sn[2] = 0.99*s[0]+u[0]-1, cos*s[1]-sin*s[2], sin*s[1]+cos*s[2]
+		},
+		func(s, u, _, j []float64) { j[0] = 2 + (0.4+s[1])*u[0] + 0.02*u[0]*u[0] },
+		func(s, _, u, m []float64) { m[0], m[1] = 10.5-0.99*s[0]-u[0], 0.99*s[0]+u[0]-1.5 })
+	s := p.solver(t, Options{TerminalCost: true, Horizon: 48, Keep: 1})
+	p.spec.Horizon = 48
+	state := []float64{7, 0.1, 0.2}
+	got, plan, err := s.Oracle(state, nil, 72, only)
+	want := require.Get(s.Minimise(state, nil, 300, only, domain.WeightedSum, 1))(t).stageCost(72)
+	loop := recede(t, s, 48, 72, state, nil, only)
+	if err != nil || len(plan) != 72 || math.Abs(got-want) > 1e-5*want || math.Abs(loop-want) > 1e-5*want {
+		t.Errorf("72 decisions cost %v, %v in a loop, and %v of 300; %v", got, loop, want, err)
 	}
 }
 

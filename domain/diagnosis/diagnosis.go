@@ -83,6 +83,7 @@ const (
 const (
 	keepLimits = "margins that are ≥ 0 where their limits are kept (limit − value, not value − limit), and starts within them with the room that stopping takes"
 	smooth     = "equations without jumps (x/√(x² + ε²) for the sign of x), with costs and states of usual size"
+	divisor    = "a margin that keeps what divides above 0, or √(x² + ε²) in its place"
 	roundOff   = "equations without corners (√(x² + ε²) for |x|); of Go's, System.Source lets the solver round them by itself"
 )
 
@@ -551,7 +552,7 @@ func kinks(p domain.Problem, starts []Point) (findings Findings) {
 			if reported[k] = true; bend <= threshold && rounds {
 				continue
 			}
-			severity, kind, fix := Hint, "has a corner", roundOff
+			severity, kind, fix, cause := Hint, "has a corner", roundOff, "a branch, |x|, max or min"
 			function, subject := "step", ""
 			switch n, m := len(spec.Measured), len(spec.Measured)+spec.ObjectiveSize(); {
 			case k < n:
@@ -562,15 +563,22 @@ func kinks(p domain.Problem, starts []Point) (findings Findings) {
 				function, subject = "margins", name(spec.Margins, "margin", k-m)
 			}
 			if bend > threshold {
-				severity, kind, fix = Remark, strings.Replace(kind, "has a corner", "jumps", 1), smooth
+				severity, kind, fix, cause = Remark, strings.Replace(kind, "has a corner", "jumps", 1), smooth, "a branch, or a division by what is 0 there"
+				if spread(grid, k) < bend/8 {
+					kind, fix, cause = strings.Replace(kind, "jumps", "has a pole", 1), divisor, "a division by what is 0 there"
+				}
 			}
-			if spec.Switches != nil { // searches need no slopes
+			excess, outside := domain.Excess(point.S, spec.Measured)
+			if excess > 0 {
+				cause = name(spec.Measured, "state", outside) + " is outside of its range, and there is " + cause
+			}
+			if excess > 0 || spec.Switches != nil { // searches need no slopes
 				severity = Hint
 			}
 			if i := slices.IndexFunc(findings, func(f Finding) bool { return f.Function == function && f.Severity == severity }); i >= 0 {
 				more[i]++
 			} else {
-				findings.add(severity, subject, function, fix, "%s %s at the state %s: a branch, |x|, max or min", subject, kind, list(place(t).S))
+				findings.add(severity, subject, function, fix, "%s %s at the state %s: %s", subject, kind, list(point.S), cause)
 			}
 		}
 	}
@@ -578,6 +586,15 @@ func kinks(p domain.Problem, starts []Point) (findings Findings) {
 		findings[i].Message += fmt.Sprintf(" (and %d more of %s)", n, findings[i].Function)
 	}
 	return findings
+}
+
+// spread is the range of an entry's values.
+func spread(grid [][]float64, k int) float64 {
+	least, most := math.Inf(1), math.Inf(-1)
+	for _, values := range grid {
+		least, most = math.Min(least, values[k]), math.Max(most, values[k])
+	}
+	return most - least
 }
 
 // softKept are the soft limits that a point keeps.

@@ -154,6 +154,14 @@ func TestCommonMistakesAreNamed(t *testing.T) {
 					n[0] += 3
 				}
 			}}},
+		{diagnosis.Remark, "objective way", "objectives", ": a division by what is 0 there",
+			lift{objectives: func(_, _, _, n, j []complex128) { j[0] += 0.1 / (n[1] + 1.3) }}},
+		{diagnosis.Hint, "state speed", "step", "state height is outside of its range, and there is a branch, or a division by what is 0 there",
+			lift{step: func(s, _, _, n, _ []complex128) {
+				if dual.Less(10.1, s[0]) {
+					n[1] += 2
+				}
+			}}},
 		{diagnosis.Hint, "state height", "step", "the action at rest, [0 0], which the solver begins with, takes state height to -",
 			lift{change: func(y *equations.System) { y.Action[0].Lo, y.Solver.Iterations, y.Steps = 0, 3, 60 }}},
 	} {
