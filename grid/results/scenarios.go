@@ -100,6 +100,7 @@ type sampling struct {
 	n       *network.Network
 	pr      FlowProblem
 	opt     SecurityOptions
+	loading *powerflow.Loading
 	threads []samplingThread
 
 	mu       sync.Mutex // of the sums
@@ -129,7 +130,7 @@ func AfterScenarios(ctx context.Context, n *network.Network, pr FlowProblem, opt
 		pr.Vm, pr.Va = base.Vm, base.Va
 	}
 	opt.normalize()
-	y := &sampling{n: n, pr: pr, opt: opt, threads: make([]samplingThread, opt.Threads)}
+	y := &sampling{n: n, pr: pr, opt: opt, loading: powerflow.NewLoading(n), threads: make([]samplingThread, opt.Threads)}
 	y.opt.Threads, y.opt.Progress, y.opt.Record = 1, nil, nil
 	y.out = &Scenarios{Conditions: opt.conditions(n, &pr), Count: len(opt.List) + len(opt.Groups), Outages: []OutageRisk{}, Elements: []ElementRisk{}}
 	y.outages, y.elements = make([]OutageRisk, y.out.Count), make([]ElementRisk, (&securityWatch{n: n}).count())
@@ -181,14 +182,14 @@ func AfterScenarios(ctx context.Context, n *network.Network, pr FlowProblem, opt
 func (y *sampling) scenario(ctx context.Context, v *samplingThread, pd, qd []float64, number int, name string) error {
 	pr := y.pr
 	pr.Pd, pr.Qd = pd, qd
-	run, err := newRun(y.n, v.s, pr, y.opt)
+	run, err := newRun(y.n, v.s, y.loading, pr, y.opt)
 	solved := !errors.As(err, new(NoBaseError))
 	if err != nil && solved {
 		return err
 	}
 	var w *securityWatch
 	if solved {
-		w = newSecurityWatch(run.n)
+		w = newSecurityWatch(run.n, y.loading)
 		run.check = v.check
 		if err := run.start(); err != nil {
 			return err

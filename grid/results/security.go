@@ -130,14 +130,14 @@ func After(ctx context.Context, n *network.Network, pr FlowProblem, opt Security
 	}
 	start := time.Now()
 	opt.normalize()
-	y, err := newRun(n, s, pr, opt)
+	y, err := newRun(n, s, powerflow.NewLoading(n), pr, opt)
 	if err == nil {
 		err = y.start()
 	}
 	if err != nil {
 		return nil, err
 	}
-	w := newSecurityWatch(y.n)
+	w := newSecurityWatch(y.n, y.loading)
 	if err := y.parts(ctx, w); err != nil {
 		return nil, err
 	}
@@ -149,7 +149,7 @@ func After(ctx context.Context, n *network.Network, pr FlowProblem, opt Security
 }
 
 // newRun solves the base.
-func newRun(n *network.Network, s *powerflow.Solver, pr FlowProblem, opt SecurityOptions) (*securityRun, error) {
+func newRun(n *network.Network, s *powerflow.Solver, loading *powerflow.Loading, pr FlowProblem, opt SecurityOptions) (*securityRun, error) {
 	base, input, err := pr.solve(s, n)
 	if err != nil {
 		return nil, err
@@ -167,9 +167,9 @@ func newRun(n *network.Network, s *powerflow.Solver, pr FlowProblem, opt Securit
 		}
 		pr.Slack = nil
 	}
-	y := &securityRun{n: withLimits(n, opt.Emergency, opt.Band), s: s, input: input, base: base, opt: opt, flow: pr.Options, list: opt.List, groups: opt.Groups}
-	y.threshold = newSecurityWatch(y.n).thresholds(base)
-	y.out = &Security{Conditions: opt.conditions(n, &pr), Violations: brokenBefore(n, base), Outages: []AfterOutage{}, Base: base}
+	y := &securityRun{n: withLimits(n, opt.Emergency, opt.Band), s: s, input: input, base: base, loading: loading, opt: opt, flow: pr.Options, list: opt.List, groups: opt.Groups}
+	y.threshold = newSecurityWatch(y.n, loading).thresholds(base)
+	y.out = &Security{Conditions: opt.conditions(n, &pr), Violations: brokenBefore(newSecurityWatch(n, loading), base), Outages: []AfterOutage{}, Base: base}
 	return y, nil
 }
 
@@ -195,8 +195,7 @@ func (y *securityRun) solveAll(ctx context.Context, w *securityWatch) (err error
 }
 
 // brokenBefore lists the limits that the base violates.
-func brokenBefore(n *network.Network, base *powerflow.Solution) []Broken {
-	w := newSecurityWatch(n)
+func brokenBefore(w *securityWatch, base *powerflow.Solution) []Broken {
 	list := []Broken{}
 	w.measure(base, nil, nil)
 	for i, x := range w.excesses {
@@ -263,7 +262,7 @@ func (y *securityRun) start() error {
 		if err != nil {
 			return err
 		}
-		y.workers[i] = &worker{scalar, newSecurityWatch(y.n), y.s.NewSolution(), y.s.NewSolution()}
+		y.workers[i] = &worker{scalar, newSecurityWatch(y.n, y.loading), y.s.NewSolution(), y.s.NewSolution()}
 	}
 	return nil
 }
@@ -275,6 +274,7 @@ type securityRun struct {
 	input     powerflow.Input
 	base      *powerflow.Solution
 	threshold []float64 // what each limit is broken by more than, where it counts
+	loading   *powerflow.Loading
 	opt       SecurityOptions
 	flow      powerflow.Options
 	out       *Security
