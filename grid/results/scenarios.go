@@ -26,8 +26,11 @@ type Scenarios struct {
 	SolvedBy  SolvedBy      `json:"solved_by"` // how the power flows of all were solved
 	Before    Risk          `json:"before"`    // that a limit is broken, or there is no power flow, without any outage
 	After     Risk          `json:"after"`     // that an outage breaks a limit, or has no power flow
+	Either    Risk          `json:"either"`    // that one of both is so
 	Outages   []OutageRisk  `json:"outages"`   // of each that does in a scenario, the most frequent first
 	Elements  []ElementRisk `json:"elements"`  // of each limit that is broken after an outage in a scenario, likewise
+
+	needs [][]need // of scenarios
 }
 
 // Risk is a number of scenarios, the probability that it estimates, and its exact interval of 95 %.
@@ -149,6 +152,9 @@ func AfterScenarios(ctx context.Context, n *network.Network, pr FlowProblem, opt
 			return nil, err
 		}
 		first, errs := y.out.Scenarios, make([]error, len(samples.Pd))
+		if opt.needs {
+			y.out.needs = append(y.out.needs, make([][]need, len(errs))...)
+		}
 		parallel.Each(len(y.threads), len(errs), func(thread, k int) {
 			if errs[k] = ctx.Err(); errs[k] == nil {
 				errs[k] = y.scenario(ctx, &y.threads[thread], samples.Pd[k], samples.Qd[k], first+k, cmp.Or(samples.Names[k], strconv.Itoa(first+k+1)))
@@ -161,6 +167,7 @@ func AfterScenarios(ctx context.Context, n *network.Network, pr FlowProblem, opt
 	y.out.WallMS = float64(time.Since(start)) / 1e6
 	y.out.Before.estimate(y.out.Scenarios)
 	y.out.After.estimate(y.out.Scenarios)
+	y.out.Either.estimate(y.out.Scenarios)
 	for _, r := range y.outages {
 		if r.estimate(y.out.Scenarios); r.Scenarios > 0 {
 			y.out.Outages = append(y.out.Outages, r)
@@ -225,9 +232,16 @@ func (y *sampling) scenario(ctx context.Context, v *samplingThread, pd, qd []flo
 	}
 	if !solved || len(run.out.Violations) > 0 {
 		y.out.Before.Scenarios++
+		violates = true
+	}
+	if violates {
+		y.out.Either.Scenarios++
 	}
 	if !solved {
 		return nil
+	}
+	if y.opt.needs {
+		y.out.needs[number] = w.needs(run)
 	}
 	y.out.SolvedBy.add(run.out.SolvedBy)
 	for k, x := range w.extreme {

@@ -99,6 +99,8 @@ type SecurityOptions struct {
 	Record        *Record // nil: nothing is kept
 	// Progress, if not nil, is called after outages with the number finished, by one goroutine at a time.
 	Progress func(done, total int)
+
+	needs bool // of scenarios are kept
 }
 
 // DefaultWorst is a number of outages to rank that fits any memory.
@@ -169,7 +171,9 @@ func newRun(n *network.Network, s *powerflow.Solver, loading *powerflow.Loading,
 	}
 	y := &securityRun{n: withLimits(n, opt.Emergency, opt.Band), s: s, input: input, base: base, loading: loading, opt: opt, flow: pr.Options, list: opt.List, groups: opt.Groups}
 	y.threshold = newSecurityWatch(y.n, loading).thresholds(base)
-	y.out = &Security{Conditions: opt.conditions(n, &pr), Violations: brokenBefore(newSecurityWatch(n, loading), base), Outages: []AfterOutage{}, Base: base}
+	w := newSecurityWatch(n, loading)
+	y.out = &Security{Conditions: opt.conditions(n, &pr), Violations: brokenBefore(w, base), Outages: []AfterOutage{}, Base: base}
+	y.baseExcess = w.excesses
 	return y, nil
 }
 
@@ -269,18 +273,19 @@ func (y *securityRun) start() error {
 
 // securityRun is the analysis of one network's outages.
 type securityRun struct {
-	n         *network.Network // with the limits after an outage
-	s         *powerflow.Solver
-	input     powerflow.Input
-	base      *powerflow.Solution
-	threshold []float64 // what each limit is broken by more than, where it counts
-	loading   *powerflow.Loading
-	opt       SecurityOptions
-	flow      powerflow.Options
-	out       *Security
-	list      []secure.Outage
-	groups    []string
-	first     int // number of the first group
+	n          *network.Network // with the limits after an outage
+	s          *powerflow.Solver
+	input      powerflow.Input
+	base       *powerflow.Solution
+	baseExcess []float64 // excesses of the base over limits without an outage
+	threshold  []float64 // what each limit is broken by more than, where it counts
+	loading    *powerflow.Loading
+	opt        SecurityOptions
+	flow       powerflow.Options
+	out        *Security
+	list       []secure.Outage
+	groups     []string
+	first      int // number of the first group
 
 	workers  []*worker
 	check    *secure.Solver // of shareOutages

@@ -95,7 +95,8 @@ func (w *securityWatch) measure(sol *powerflow.Solution, v [][2]float64, dark []
 	if v == nil {
 		v = powerflow.Rectangular(vm, va)
 	}
-	lower, upper, lowFloor, highFloor := n.VMin[:len(vm)], n.VMax[:len(vm)], floor[:len(vm)], floor[nb:][:len(vm)]
+	lower, upper := n.VMin[:len(vm)], n.VMax[:len(vm)]
+	lowFloor, highFloor := floor[:len(vm)], floor[nb:][:len(vm)]
 	for b, vm := range vm {
 		if low, high := lower[b]-vm, vm-upper[b]; low >= lowFloor[b] || high >= highFloor[b] {
 			excess[b], excess[nb+b] = low, high
