@@ -248,11 +248,13 @@ func (y *outageFlags) sample(cmd *cobra.Command, n *network.Network, a *cli.App,
 	return a.PrintChecked(r.Before.Scenarios+r.After.Scenarios == 0, r, func(w io.Writer) { printScenarios(w, r) })
 }
 
+// percent is a probability with its interval.
+func percent(r results.Risk) string {
+	return fmt.Sprintf("%.2f %% [%.2f, %.2f]", 100*r.Probability, 100*r.Low, 100*r.High)
+}
+
 // printScenarios writes the probabilities, and tables of the outages and limits that are broken most often.
 func printScenarios(w io.Writer, y *results.Scenarios) {
-	percent := func(r results.Risk) string {
-		return fmt.Sprintf("%.2f %% [%.2f, %.2f]", 100*r.Probability, 100*r.Low, 100*r.High)
-	}
 	fmt.Fprintf(w, "%s: %s of %s each in %.3f ms\n", y.Case, count(y.Scenarios, "scenario"), count(y.Count, "outage"), y.WallMS)
 	fmt.Fprintf(w, "a limit is broken after an outage in %d: %s, without any outage in %d: %s\n", y.After.Scenarios, percent(y.After), y.Before.Scenarios, percent(y.Before))
 	rows := [][]string{{"outage", "scenarios", "probability [95 %]", "no power flow", "largest severity"}}

@@ -23,6 +23,8 @@ import (
 // secureFlags are the flags of gpc opf secure.
 type secureFlags struct {
 	loads         string // of a series; "": those of the case
+	scenarios     string
+	violations    float64
 	outages       string
 	participation string
 	opt           secure.Options
@@ -46,18 +48,26 @@ their reactive limits. Ratings and voltage limits are then wider (--emergency,
 
 --loads solves a series of loads, as in gpc opf series, each step from the one before.
 
+--scenarios reads a table of such loads. The dispatch of the case's loads then breaks a
+limit, before or after an outage, in about a share --violations of the scenarios. Two
+thirds of them say by how much limits are tightened. The others give the probability,
+with its interval of 95 %, beside that of the secure dispatch.
+
 Exit code 1 says that no secure dispatch was found; of a series, that at least one
-step has none.`,
+step has none. With --scenarios it says that limits are broken more often, too.`,
 		Example: "  " + a.Name + " opf secure case118 --outages branches",
 		Args:    oneNetwork,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := cmp.Or(base.check(a), checkAfter(y.opt.Emergency, y.opt.Band)); err != nil {
 				return err
 			}
-			for _, name := range []string{"out", "csv", "scale"} {
+			for _, name := range []string{"out", "csv", "scale", "scenarios"} {
 				if y.loads != "" && cmd.Flags().Changed(name) {
 					return cli.BadInputf("--%s and --loads exclude each other", name)
 				}
+			}
+			if !(y.violations >= 0 && y.violations < 1) {
+				return cli.BadInputf("--violations %g: want a share from 0, below 1", y.violations)
 			}
 			if err := files.check(cmd, args[0], solvedTables...); err != nil {
 				return err
@@ -83,7 +93,7 @@ step has none.`,
 					return err
 				}
 			}
-			return a.PrintChecked(solved != nil, r, func(w io.Writer) { printSecure(w, r) })
+			return a.PrintChecked(solved != nil && (r.Chance == nil || r.Chance.Risk.Probability <= y.violations), r, func(w io.Writer) { printSecure(w, r) })
 		},
 	}
 	f := cmd.Flags()
@@ -93,6 +103,8 @@ step has none.`,
 	f.StringVar(&y.participation, "participation", "range", participationWords)
 	f.IntVar(&y.opt.MaxIterations, "max-iterations", 0, "largest number of interior-point iterations of one round; 0: 200")
 	f.StringVar(&y.loads, "loads", "", "`FILE` (.csv or .parquet) with a series of loads: find a secure dispatch for every step")
+	f.StringVar(&y.scenarios, "scenarios", "", "`FILE` (.csv or .parquet) of loads, a row a scenario")
+	f.Float64Var(&y.violations, "violations", 0.01, "share of the scenarios in which a limit may be broken")
 	files.flags(f)
 	base.ruleFlag(f)
 	base.scaleFlag(f)
@@ -173,13 +185,27 @@ func (y *secureFlags) run(ctx context.Context, a *cli.App, c *matpower.Case, n *
 	var pr secure.Problem
 	pr.Pd, pr.Qd = n.Loads(scale)
 	start := time.Now()
-	r, err := s.Solve(ctx, pr)
-	if err != nil {
-		return nil, nil, err
+	var out *results.SecureFlow
+	var r *secure.Result
+	if y.scenarios != "" {
+		steps, _, err := readLoads("--scenarios", y.scenarios, n)
+		if err == nil && len(steps) < 3 {
+			err = cli.BadInputf("--scenarios: %s has less than three rows", y.scenarios)
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		if out, r, err = results.SecureChance(ctx, n, y.opt, append([]secure.Problem{pr}, steps...), y.violations); err != nil {
+			return nil, nil, err
+		}
+	} else {
+		if r, err = s.Solve(ctx, pr); err != nil {
+			return nil, nil, err
+		}
+		out = results.Secure(n, s, y.opt, pr, r)
 	}
-	out := results.Secure(n, s, y.opt, pr, r)
 	out.WallMS, out.LeftOut = milliseconds(time.Since(start)), results.Outages(n, y.leftOut)
-	if r.Status != secure.Secure {
+	if out.Objective == nil {
 		return out, nil, nil
 	}
 	return out, withSetPoints(solvedCase(c, n, scale, results.NewPoint(n, r.Vm, r.Va, r.Pg, r.Qg)), n, r.Vm), nil
@@ -216,6 +242,18 @@ func printSecure(w io.Writer, r *results.SecureFlow) {
 	}
 	fmt.Fprintf(w, "objective %.4f $/h, %.2f %% more; loss %.3f MW; %s remembered, every outage checked by a power flow\n", *r.Objective,
 		max(0, 100*(*r.Objective / *r.Plain - 1)), *r.LossMW, count(len(r.Remembered), "outage"))
+	if c := r.Chance; c != nil {
+		fmt.Fprintf(w, "over %s a limit is broken in %d: %s; the secure dispatch costs %.4f $/h and breaks one in %d: %s\n", count(c.Scenarios, "scenario"),
+			c.Risk.Scenarios, percent(c.Risk), c.Objective, c.Secure.Scenarios, percent(c.Secure))
+		fmt.Fprintf(w, "%s tighter after %s\n", countOf(len(c.Tightening), "limit is", "limits are"), count(c.Rounds, "round"))
+		rows := [][]string{{"limit", "at", "by", "unit"}}
+		for _, l := range c.Tightening[:min(len(c.Tightening), printedOutages)] {
+			rows = append(rows, []string{l.Kind, l.Where(), fmt.Sprintf("%.4f", l.Excess), l.Unit})
+		}
+		cli.Table(w, rows)
+		printMore(w, len(c.Tightening)-printedOutages)
+		fmt.Fprintln(w)
+	}
 	printDispatch(w, &r.Dispatch, busTable(r.Bus, "$/MWh"))
 }
 

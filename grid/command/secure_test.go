@@ -2,6 +2,7 @@ package command
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/gpc-engine/gpc/grid/matpower"
 	"github.com/gpc-engine/gpc/grid/results"
 	"github.com/gpc-engine/gpc/grid/secure"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 func runSecureJSON(t *testing.T, want int, args ...string) results.SecureFlow {
@@ -53,6 +55,28 @@ func TestSecureDispatch(t *testing.T) {
 	}
 	if text, err := os.ReadFile(filepath.Join(tables, "gen.csv")); err != nil || strings.Count(string(text), "\n") != 1+6 {
 		t.Errorf("the table of units: %q, %v", text, err)
+	}
+}
+
+// A dispatch that breaks limits in few scenarios has its probability beside that of the secure one, in JSON and in words. The exit code says
+// whether they are broken more often.
+func TestSecureScenarios(t *testing.T) {
+	table := filepath.Join(t.TempDir(), "loads.csv")
+	text := "scale\n"
+	for k := range 60 {
+		text += fmt.Sprintf("%g\n", 0.9+0.002*float64(k*7%20-10)/10)
+	}
+	require.OK(t, os.WriteFile(table, []byte(text), 0o600))
+	args := []string{"case_ieee30", "--scale", "0.9", "--outages", "branches", "--scenarios", table, "--violations", "0.05"}
+	r := runSecureJSON(t, 0, args...)
+	if c := r.Chance; c == nil || c.Scenarios != 20 || !(c.Risk.Probability <= 0.05 && c.Secure.Probability > 0.3) || *r.Objective < c.Objective {
+		t.Errorf("%+v", c)
+	}
+	code, out, _ := run(append([]string{"opf", "secure"}, args...)...)
+	for _, want := range []string{"over 20 scenarios a limit is broken in", "the secure dispatch costs", "tighter after"} {
+		if code != 0 || !strings.Contains(out, want) {
+			t.Errorf("exit code %d, no %q in %q", code, want, out)
+		}
 	}
 }
 
@@ -161,6 +185,10 @@ func TestSecureRefusals(t *testing.T) {
 		"want range, pmax, equal or":                 {"case30", "--participation", "none"},
 		"no unit replaces the power":                 {"case30", "--participation", file("shares", "unit 1 0\n")},
 		"--scale and --loads exclude each other":     {"case30", "--loads", "day.csv", "--scale", "2"},
+		"--scenarios and --loads exclude each other": {"case30", "--loads", "day.csv", "--scenarios", "day.csv"},
+		"--violations 1: want a share from 0":        {"case30", "--violations", "1"},
+		"has less than three rows":                   {"case_ieee30", "--scale", "0.9", "--scenarios", file("two.csv", "scale\n0.9\n0.9\n")},
+		"none.csv does not exist":                    {"case_ieee30", "--scale", "0.9", "--scenarios", filepath.Join(dir, "none.csv")},
 	} {
 		if code, _, log := run(append([]string{"opf", "secure"}, args...)...); code != 2 || !strings.Contains(log, want) {
 			t.Errorf("%v: exit code %d, %q, want %q", args, code, log, want)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"path/filepath"
 	"time"
 
@@ -46,31 +47,34 @@ type secureChainStep struct {
 	CPUMS      float64  `json:"cpu_ms"`          // processor time
 }
 
+// readLoads reads all steps of a table, and their times.
+func readLoads(name, path string, n *network.Network) (steps []secure.Problem, times []string, err error) {
+	source, err := series.Open(path, n)
+	if err != nil {
+		return nil, nil, cli.BadInputf("%s: %w", name, err)
+	}
+	defer source.Close()
+	read, err := source.Next(math.MaxInt)
+	if errors.Is(err, io.EOF) {
+		return nil, nil, nil
+	} else if err != nil {
+		return nil, nil, cli.BadInputf("%s: %w", name, err)
+	}
+	for k, pd := range read.Pd {
+		steps = append(steps, secure.Problem{Pd: pd, Qd: read.Qd[k]})
+	}
+	return steps, read.Time, nil
+}
+
 // chain solves a series of loads, each step from the one before.
 func (y *secureFlags) chain(ctx context.Context, a *cli.App, n *network.Network, loads string) (*secureChain, error) {
 	s, err := y.solver(n)
 	if err != nil {
 		return nil, err
 	}
-	source, err := series.Open(loads, n)
+	steps, times, err := readLoads("--loads", loads, n)
 	if err != nil {
-		return nil, cli.BadInputf("--loads: %w", err)
-	}
-	defer source.Close()
-	var steps []secure.Problem
-	var times []string
-	for {
-		read, err := source.Next(seriesSteps)
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return nil, cli.BadInputf("--loads: %w", err)
-		}
-		for k := range read.Len() {
-			steps = append(steps, secure.Problem{Pd: read.Pd[k], Qd: read.Qd[k]})
-			times = append(times, read.Time[k])
-		}
+		return nil, err
 	}
 	out := &secureChain{Case: n.Name, Loads: filepath.Base(loads), Outages: len(results.Outages(n, s.Outages())), LeftOut: results.Outages(n, y.leftOut), Steps: len(steps), Chain: []secureChainStep{}}
 	started, cpu := time.Now(), machine.CPUTime()

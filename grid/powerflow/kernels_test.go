@@ -151,7 +151,7 @@ func TestLoading(t *testing.T) {
 			}
 		}
 		listed := make([]bool, nl)
-		for _, k := range y.Above(Rectangular(vm, va), rate, from, to) {
+		for _, k := range y.Above(make([]int32, len(rate)), Rectangular(vm, va), rate, from, to) {
 			listed[k] = true
 		}
 		for k := range listed {

@@ -113,14 +113,14 @@ func (y *securityRun) parts(ctx context.Context, w *securityWatch) error {
 // solvePart solves the outages of a part. progress hears of all but the last, which counts when it is kept.
 func (y *securityRun) solvePart(ctx context.Context, first int, progress func(count int)) (*recordedPart, error) {
 	end, listed := min(first+outagesPerPart, len(y.list)+len(y.groups)), len(y.list)
-	run := &securityRun{n: y.n, s: y.s, input: y.input, base: y.base, threshold: y.threshold, opt: y.opt, out: &Security{}, workers: y.workers,
+	run := &securityRun{n: y.n, s: y.s, input: y.input, base: y.base, threshold: y.threshold, loading: y.loading, opt: y.opt, out: &Security{}, workers: y.workers,
 		list: y.list[min(first, listed):min(end, listed)], groups: y.groups[max(first-listed, 0):max(end-listed, 0)], first: max(first-listed, 0)}
 	run.progress = func(n int) {
 		if n < end-first {
 			progress(n)
 		}
 	}
-	w := newSecurityWatch(y.n)
+	w := newSecurityWatch(y.n, y.loading)
 	if err := run.solveAll(ctx, w); err != nil {
 		return nil, err
 	}

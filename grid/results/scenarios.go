@@ -26,8 +26,11 @@ type Scenarios struct {
 	SolvedBy  SolvedBy      `json:"solved_by"` // how the power flows of all were solved
 	Before    Risk          `json:"before"`    // that a limit is broken, or there is no power flow, without any outage
 	After     Risk          `json:"after"`     // that an outage breaks a limit, or has no power flow
+	Either    Risk          `json:"either"`    // that one of both is so
 	Outages   []OutageRisk  `json:"outages"`   // of each that does in a scenario, the most frequent first
 	Elements  []ElementRisk `json:"elements"`  // of each limit that is broken after an outage in a scenario, likewise
+
+	needs [][]need // of scenarios
 }
 
 // Risk is a number of scenarios, the probability that it estimates, and its exact interval of 95 %.
@@ -100,6 +103,7 @@ type sampling struct {
 	n       *network.Network
 	pr      FlowProblem
 	opt     SecurityOptions
+	loading *powerflow.Loading
 	threads []samplingThread
 
 	mu       sync.Mutex // of the sums
@@ -129,7 +133,7 @@ func AfterScenarios(ctx context.Context, n *network.Network, pr FlowProblem, opt
 		pr.Vm, pr.Va = base.Vm, base.Va
 	}
 	opt.normalize()
-	y := &sampling{n: n, pr: pr, opt: opt, threads: make([]samplingThread, opt.Threads)}
+	y := &sampling{n: n, pr: pr, opt: opt, loading: powerflow.NewLoading(n), threads: make([]samplingThread, opt.Threads)}
 	y.opt.Threads, y.opt.Progress, y.opt.Record = 1, nil, nil
 	y.out = &Scenarios{Conditions: opt.conditions(n, &pr), Count: len(opt.List) + len(opt.Groups), Outages: []OutageRisk{}, Elements: []ElementRisk{}}
 	y.outages, y.elements = make([]OutageRisk, y.out.Count), make([]ElementRisk, (&securityWatch{n: n}).count())
@@ -148,6 +152,9 @@ func AfterScenarios(ctx context.Context, n *network.Network, pr FlowProblem, opt
 			return nil, err
 		}
 		first, errs := y.out.Scenarios, make([]error, len(samples.Pd))
+		if opt.needs {
+			y.out.needs = append(y.out.needs, make([][]need, len(errs))...)
+		}
 		parallel.Each(len(y.threads), len(errs), func(thread, k int) {
 			if errs[k] = ctx.Err(); errs[k] == nil {
 				errs[k] = y.scenario(ctx, &y.threads[thread], samples.Pd[k], samples.Qd[k], first+k, cmp.Or(samples.Names[k], strconv.Itoa(first+k+1)))
@@ -160,6 +167,7 @@ func AfterScenarios(ctx context.Context, n *network.Network, pr FlowProblem, opt
 	y.out.WallMS = float64(time.Since(start)) / 1e6
 	y.out.Before.estimate(y.out.Scenarios)
 	y.out.After.estimate(y.out.Scenarios)
+	y.out.Either.estimate(y.out.Scenarios)
 	for _, r := range y.outages {
 		if r.estimate(y.out.Scenarios); r.Scenarios > 0 {
 			y.out.Outages = append(y.out.Outages, r)
@@ -181,14 +189,14 @@ func AfterScenarios(ctx context.Context, n *network.Network, pr FlowProblem, opt
 func (y *sampling) scenario(ctx context.Context, v *samplingThread, pd, qd []float64, number int, name string) error {
 	pr := y.pr
 	pr.Pd, pr.Qd = pd, qd
-	run, err := newRun(y.n, v.s, pr, y.opt)
+	run, err := newRun(y.n, v.s, y.loading, pr, y.opt)
 	solved := !errors.As(err, new(NoBaseError))
 	if err != nil && solved {
 		return err
 	}
 	var w *securityWatch
 	if solved {
-		w = newSecurityWatch(run.n)
+		w = newSecurityWatch(run.n, y.loading)
 		run.check = v.check
 		if err := run.start(); err != nil {
 			return err
@@ -224,9 +232,16 @@ func (y *sampling) scenario(ctx context.Context, v *samplingThread, pd, qd []flo
 	}
 	if !solved || len(run.out.Violations) > 0 {
 		y.out.Before.Scenarios++
+		violates = true
+	}
+	if violates {
+		y.out.Either.Scenarios++
 	}
 	if !solved {
 		return nil
+	}
+	if y.opt.needs {
+		y.out.needs[number] = w.needs(run)
 	}
 	y.out.SolvedBy.add(run.out.SolvedBy)
 	for k, x := range w.extreme {

@@ -31,6 +31,7 @@ type SecureFlow struct {
 	Relaxations []Relaxation `json:"gives"`
 	Bus         []OptimalBus `json:"bus"`
 	Dispatch
+	Chance *Chance `json:"chance,omitempty"` // with scenarios
 }
 
 // Check is an outage that breaks a limit.

@@ -99,6 +99,8 @@ type SecurityOptions struct {
 	Record        *Record // nil: nothing is kept
 	// Progress, if not nil, is called after outages with the number finished, by one goroutine at a time.
 	Progress func(done, total int)
+
+	needs bool // of scenarios are kept
 }
 
 // DefaultWorst is a number of outages to rank that fits any memory.
@@ -130,14 +132,14 @@ func After(ctx context.Context, n *network.Network, pr FlowProblem, opt Security
 	}
 	start := time.Now()
 	opt.normalize()
-	y, err := newRun(n, s, pr, opt)
+	y, err := newRun(n, s, powerflow.NewLoading(n), pr, opt)
 	if err == nil {
 		err = y.start()
 	}
 	if err != nil {
 		return nil, err
 	}
-	w := newSecurityWatch(y.n)
+	w := newSecurityWatch(y.n, y.loading)
 	if err := y.parts(ctx, w); err != nil {
 		return nil, err
 	}
@@ -149,7 +151,7 @@ func After(ctx context.Context, n *network.Network, pr FlowProblem, opt Security
 }
 
 // newRun solves the base.
-func newRun(n *network.Network, s *powerflow.Solver, pr FlowProblem, opt SecurityOptions) (*securityRun, error) {
+func newRun(n *network.Network, s *powerflow.Solver, loading *powerflow.Loading, pr FlowProblem, opt SecurityOptions) (*securityRun, error) {
 	base, input, err := pr.solve(s, n)
 	if err != nil {
 		return nil, err
@@ -167,9 +169,11 @@ func newRun(n *network.Network, s *powerflow.Solver, pr FlowProblem, opt Securit
 		}
 		pr.Slack = nil
 	}
-	y := &securityRun{n: withLimits(n, opt.Emergency, opt.Band), s: s, input: input, base: base, opt: opt, flow: pr.Options, list: opt.List, groups: opt.Groups}
-	y.threshold = newSecurityWatch(y.n).thresholds(base)
-	y.out = &Security{Conditions: opt.conditions(n, &pr), Violations: brokenBefore(n, base), Outages: []AfterOutage{}, Base: base}
+	y := &securityRun{n: withLimits(n, opt.Emergency, opt.Band), s: s, input: input, base: base, loading: loading, opt: opt, flow: pr.Options, list: opt.List, groups: opt.Groups}
+	y.threshold = newSecurityWatch(y.n, loading).thresholds(base)
+	w := newSecurityWatch(n, loading)
+	y.out = &Security{Conditions: opt.conditions(n, &pr), Violations: brokenBefore(w, base), Outages: []AfterOutage{}, Base: base}
+	y.baseExcess = w.excesses
 	return y, nil
 }
 
@@ -195,8 +199,7 @@ func (y *securityRun) solveAll(ctx context.Context, w *securityWatch) (err error
 }
 
 // brokenBefore lists the limits that the base violates.
-func brokenBefore(n *network.Network, base *powerflow.Solution) []Broken {
-	w := newSecurityWatch(n)
+func brokenBefore(w *securityWatch, base *powerflow.Solution) []Broken {
 	list := []Broken{}
 	w.measure(base, nil, nil)
 	for i, x := range w.excesses {
@@ -263,24 +266,26 @@ func (y *securityRun) start() error {
 		if err != nil {
 			return err
 		}
-		y.workers[i] = &worker{scalar, newSecurityWatch(y.n), y.s.NewSolution(), y.s.NewSolution()}
+		y.workers[i] = &worker{scalar, newSecurityWatch(y.n, y.loading), y.s.NewSolution(), y.s.NewSolution()}
 	}
 	return nil
 }
 
 // securityRun is the analysis of one network's outages.
 type securityRun struct {
-	n         *network.Network // with the limits after an outage
-	s         *powerflow.Solver
-	input     powerflow.Input
-	base      *powerflow.Solution
-	threshold []float64 // what each limit is broken by more than, where it counts
-	opt       SecurityOptions
-	flow      powerflow.Options
-	out       *Security
-	list      []secure.Outage
-	groups    []string
-	first     int // number of the first group
+	n          *network.Network // with the limits after an outage
+	s          *powerflow.Solver
+	input      powerflow.Input
+	base       *powerflow.Solution
+	baseExcess []float64 // excesses of the base over limits without an outage
+	threshold  []float64 // what each limit is broken by more than, where it counts
+	loading    *powerflow.Loading
+	opt        SecurityOptions
+	flow       powerflow.Options
+	out        *Security
+	list       []secure.Outage
+	groups     []string
+	first      int // number of the first group
 
 	workers  []*worker
 	check    *secure.Solver // of shareOutages

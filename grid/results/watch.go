@@ -25,8 +25,9 @@ func withLimits(n *network.Network, emergency, band float64) *network.Network {
 type securityWatch struct {
 	n       *network.Network
 	p       Point
-	kinds   []limitKind        // of the last point that is measured; nil until they are needed
-	loading *powerflow.Loading // nil until a point is measured
+	kinds   []limitKind // of the last point that is measured; nil until they are needed
+	loading *powerflow.Loading
+	loaded  []int32 // of use
 	// branches and outUnits are out.
 	branches, outUnits []int
 	excesses           []float64 // of the last solution that is measured, of the limits that it reaches
@@ -45,8 +46,8 @@ type violation struct {
 	severity float64
 }
 
-func newSecurityWatch(n *network.Network) *securityWatch {
-	w := &securityWatch{n: n, p: Point{net: n, Flows: network.NewFlows(n.Branches())}}
+func newSecurityWatch(n *network.Network, loading *powerflow.Loading) *securityWatch {
+	w := &securityWatch{n: n, p: Point{net: n, Flows: network.NewFlows(n.Branches())}, loading: loading, loaded: make([]int32, n.Branches())}
 	w.excesses = slices.Repeat([]float64{math.Inf(-1)}, w.count())
 	w.extreme, w.floor, w.outage = make([]float64, w.count()), make([]float64, w.count()), make([]int, w.count())
 	w.reset()
@@ -94,17 +95,16 @@ func (w *securityWatch) measure(sol *powerflow.Solution, v [][2]float64, dark []
 	if v == nil {
 		v = powerflow.Rectangular(vm, va)
 	}
+	lower, upper := n.VMin[:len(vm)], n.VMax[:len(vm)]
+	lowFloor, highFloor := floor[:len(vm)], floor[nb:][:len(vm)]
 	for b, vm := range vm {
-		if low, high := n.VMin[b]-vm, vm-n.VMax[b]; low >= floor[b] || high >= floor[nb+b] {
+		if low, high := lower[b]-vm, vm-upper[b]; low >= lowFloor[b] || high >= highFloor[b] {
 			excess[b], excess[nb+b] = low, high
 			extremes = append(extremes, b, nb+b)
 		}
 	}
-	if w.loading == nil {
-		w.loading = powerflow.NewLoading(n)
-	}
 	y, first := &n.Admittance, 2*nb
-	for _, k := range w.loading.Above(v, n.Rate, floor[first:], floor[first+nl:]) {
+	for _, k := range w.loading.Above(w.loaded, v, n.Rate, floor[first:], floor[first+nl:]) {
 		k, rate := int(k), n.Rate[k]
 		from, to := &v[n.From[k]], &v[n.To[k]]
 		c, d := from[0]*to[0]+from[1]*to[1], from[1]*to[0]-from[0]*to[1] // V·V·cos and V·V·sin of the angle
@@ -128,10 +128,12 @@ func (w *securityWatch) measure(sol *powerflow.Solution, v [][2]float64, dark []
 		sign          float64
 		bound, values []float64
 	}{{1, n.PMin, pg}, {-1, n.PMax, pg}, {1, n.QMin, qg}, {-1, n.QMax, qg}} {
+		first := units + k*ng
+		bound, floor := c.bound[:len(c.values)], floor[first:][:len(c.values)]
 		for g, v := range c.values {
-			if x, i := c.sign*(c.bound[g]-v), units+k*ng+g; x >= floor[i] {
-				excess[i] = x
-				extremes = append(extremes, i)
+			if x := c.sign * (bound[g] - v); x >= floor[g] {
+				excess[first+g] = x
+				extremes = append(extremes, first+g)
 			}
 		}
 	}

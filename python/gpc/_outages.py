@@ -393,6 +393,9 @@ class SecureOptima:
     """How many a dispatch has to survive."""
     seconds: float
     """Of the call, by the clock."""
+    chance: Mapping[str, Any] | None
+    """With scenarios, as in `gpc opf secure --scenarios --json`: risk and secure, the dispatch's and the secure one's probability
+    to break a limit, with its interval (low, high); secure_objective; tightening; rounds."""
 
     @classmethod
     def _of(cls, answers: Sequence[Mapping[str, Any]], sizes: tuple[int, int, int], seconds: float) -> SecureOptima:
@@ -410,7 +413,8 @@ class SecureOptima:
             remembered=_records(({"k": k, **o} for k, a in enumerate(answers) for o in a["remembered"]), _beside(OUTAGE, k=np.int32)),
             before=_checked(answers, "before"), after=_checked(answers, "after"),
             gives=_records((_after(k, g["after"], g) for k, a in enumerate(answers) for g in a["gives"]), _AFTER),
-            left_out=_records(answers[0]["left_out"] if answers else (), OUTAGE), outages=answers[0]["outages"] if answers else 0, seconds=seconds, **arrays,
+            left_out=_records(answers[0]["left_out"] if answers else (), OUTAGE), outages=answers[0]["outages"] if answers else 0, seconds=seconds,
+            chance=answers[0].get("chance") if answers else None, **arrays,
         )
 
     def __len__(self) -> int:

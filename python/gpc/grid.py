@@ -446,7 +446,7 @@ def outages(
 
 def secure(
     source: Any, loads: Any = None, *, outages: str | os.PathLike[str] | Iterable[str] = "all", emergency: float = 1.3, voltage_band: float = 0.05,
-    participation: str | Floats = "range", max_iterations: int = 0, progress: Callable[[int, int], None] | None = None,
+    participation: str | Floats = "range", max_iterations: int = 0, scenarios: Any = None, violations: float = 0.01, progress: Callable[[int, int], None] | None = None,
 ) -> SecureOptima:
     """The cheapest dispatch that keeps every limit after any single outage, as `gpc opf secure`.
 
@@ -456,6 +456,9 @@ def secure(
     in both parts in a file or list. participation says how units share missing power: by "range" (PMAX − PMIN), "pmax",
     "equal", or factors [units]. max_iterations is of the interior point in each round, 0 for 200.
     progress(done, total) is called about ten times a second, with loads. Ctrl-C ends the call.
+
+    scenarios are further loads [m, buses], three or more: the dispatch of the one row of loads then breaks limits in about a share violations of them, before or
+    after an outage (SecureOptima.chance).
     """
     n = _network(source)
     options: dict[str, Any] = {
@@ -463,6 +466,13 @@ def secure(
     }
     pd, qd = _loads(n, loads)
     options["participation"], shares = _shares(n, participation)
+    if scenarios is not None:
+        further, reactive = _loads(n, scenarios)
+        pd, qd = (n.pd[None], n.qd[None]) if pd is None or qd is None else (pd, qd)
+        if further is None or reactive is None or len(further) < 3 or len(pd) != 1 or not 0 <= violations < 1:
+            raise InputError("secure: want one row of loads, three scenarios or more, and violations from 0, below 1")
+        pd, qd = np.vstack([pd, further]), np.vstack([qd, reactive])
+        options.update(scenarios=True, violations=number(violations, "violations"))
     clock = time.perf_counter()
     answers = ask(lib.gpc_network_secure, n.handle, text(options), 1 if pd is None else len(pd), *_passed(pd, qd, shares), long=True, progress=progress)
     return SecureOptima._of(answers, _sizes(n), time.perf_counter() - clock)

@@ -245,8 +245,8 @@ func gpc_network_outages(h C.uintptr_t, opt *C.char, pd unsafe.Pointer, pds C.in
 func (y *optima) threads() int { return cmp.Or(y.o.Threads, runtime.GOMAXPROCS(0)) }
 
 // gpc_network_secure finds the dispatch that survives the outages of outageOptions for n loads by bus (MW, MVAr; NULL with 0
-// rows for the case's), each begun at the last. It answers a list of what gpc opf secure --json prints, with "warm".
-// participation is a word of the command line, or shares are factors by unit.
+// rows for the case's), each begun at the last, or for the first with the others as scenarios. It answers a list of what
+// gpc opf secure --json prints, with "warm". participation is a word of the command line, or shares are factors by unit.
 //
 //export gpc_network_secure
 func gpc_network_secure(h C.uintptr_t, opt *C.char, count C.int64_t, pd unsafe.Pointer, pds C.int64_t, qd unsafe.Pointer, qds C.int64_t,
@@ -257,6 +257,8 @@ func gpc_network_secure(h C.uintptr_t, opt *C.char, count C.int64_t, pd unsafe.P
 		Band          float64 `json:"voltage_band"`
 		Participation string  `json:"participation"`
 		MaxIterations int     `json:"max_iterations"`
+		Scenarios     bool    `json:"scenarios"` // loads behind the first
+		Violations    float64 `json:"violations"`
 	}, r *run) error {
 		if err := checkAfter(o.Emergency, o.Band); err != nil {
 			return err
@@ -310,6 +312,14 @@ func gpc_network_secure(h C.uintptr_t, opt *C.char, count C.int64_t, pd unsafe.P
 		}
 		flows := []secureStep{}
 		last := time.Now()
+		if o.Scenarios {
+			flow, _, err := results.SecureChance(r, n, all, steps, o.Violations)
+			if err != nil {
+				return refusedUnless(r, err)
+			}
+			flow.LeftOut = results.Outages(n, cut)
+			return answer(out, []secureStep{{flow, false}})
+		}
 		err = s.Chain(r, steps, func(k int, warm bool, one *secure.Result) error {
 			flow := results.Secure(n, s, all, steps[k], one)
 			flow.LeftOut, flow.WallMS = results.Outages(n, cut), float64(time.Since(last))/1e6

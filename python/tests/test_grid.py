@@ -406,6 +406,22 @@ def test_a_secure_dispatch_is_secure_when_looked_at_again():
     assert {(o["outage"], int(o["row"])) for o in plain.outages[~plain.secure]} == {(str(v["out"]), int(v["out_row"])) for v in r.before}
 
 
+def test_a_dispatch_breaks_limits_in_a_share_of_scenarios(command, tmp_path):
+    n = grid.network("case_ieee30")
+    factors = 0.9 * (1 + 0.01 * np.random.default_rng(1).standard_normal((90, len(n.pd))))
+    r = grid.secure(n, 0.9 * n.pd, outages="branches", scenarios=(factors * n.pd, factors * n.qd), violations=0.02)
+    assert r.secure.all() and r.chance and r.chance["scenarios"] == 30 and r.objective[0] > r.chance["secure_objective"]
+    assert r.chance["risk"]["probability"] < 0.2 < r.chance["secure"]["probability"] and r.chance["tightening"]
+    table = tmp_path / "loads.csv"
+    table.write_text("\n".join([",".join([f"{k}_{b}" for k in ("pd", "qd") for b in n.bus]), *(",".join(map(repr, map(float, [*(f * n.pd), *(f * n.qd)]))) for f in factors)]) + "\n")
+    given = ("opf", "secure", "case_ieee30", "--scale", "0.9", "--outages", "branches", "--scenarios", str(table), "--violations", "0.02", "--json")
+    want = json.loads(command(*given)[1])
+    assert want["objective"] == pytest.approx(r.objective[0], rel=1e-6) and want["chance"]["risk"] == r.chance["risk"]
+    assert grid.secure(n, 0.9 * n.pd).chance is None
+    with pytest.raises(grid.InputError, match="three scenarios"):
+        grid.secure(n, scenarios=[n.pd])
+
+
 def test_a_series_of_secure_dispatches_goes_on_from_the_last():
     n = grid.network("case_ieee30", threads=1)
     r = grid.secure(n, n.pd * [[0.88], [0.89], [9]])
