@@ -264,14 +264,14 @@ func (b *batch) broyden() {
 }
 
 // laneAngle (rad) bounds the angles of laneTerms, whose truncation error is below 1e-15.
-const laneAngle = 0.5
+const laneAngle = 1.1
 
 // laneTerms are the terms of sin d/d, then those of cos d, in every lane, the last first.
-var laneTerms = func() (list [14][lanes]float64) {
+var laneTerms = func() (list [18][lanes]float64) {
 	sin, cos := 1.0, 1.0
-	for k := range 7 {
+	for k := range 9 {
 		for lane := range lanes {
-			list[6-k][lane], list[13-k][lane] = sin, cos
+			list[8-k][lane], list[17-k][lane] = sin, cos
 		}
 		n := float64(2 * k)
 		cos /= -(n + 1) * (n + 2)

@@ -53,7 +53,7 @@ func injectLanesAVX2(first []int32, entries []admittance, v, voltages []quad, gd
 func mismatchLanesAVX2(position []int32, kind []network.Kind, ps, qs []float64, injections, x []quad, size float64, worst, total *[lanes]float64)
 
 //go:noescape
-func moveLanesAVX2(position []int32, x []quad, factor *[lanes]float64, voltages, v []quad, terms *[14][lanes]float64, largest *quad, squares *[lanes]float64)
+func moveLanesAVX2(position []int32, x []quad, factor *[lanes]float64, voltages, v []quad, terms *[18][lanes]float64, largest *quad, squares *[lanes]float64)
 
 //go:noescape
 func addDotLanesAVX2(x []quad, factor *[lanes]float64, a []quad, sums *[lanes]float64)

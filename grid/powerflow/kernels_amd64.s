@@ -719,7 +719,7 @@ mismatchLanesEnd:
 	VZEROUPPER
 	RET
 
-// func moveLanesAVX2(position []int32, x []quad, factor *[lanes]float64, voltages, v []quad, terms *[14][lanes]float64, largest *quad, squares *[lanes]float64)
+// func moveLanesAVX2(position []int32, x []quad, factor *[lanes]float64, voltages, v []quad, terms *[18][lanes]float64, largest *quad, squares *[lanes]float64)
 TEXT ·moveLanesAVX2(SB), NOSPLIT, $0-128
 	MOVQ     position_base+0(FP), SI
 	MOVQ     position_len+8(FP), CX
@@ -761,22 +761,26 @@ moveLanes:
 	VFMADD231PD  Y1, Y3, Y3
 	VMOVUPD      Y2, (R11)(DX*1)
 	VMOVUPD      Y3, 32(R11)(DX*1)
-	VADDPD       192(DI), Y1, Y1
+	VADDPD       256(DI), Y1, Y1
 	VMULPD       Y0, Y0, Y4
 	VMOVUPD      (DI), Y5
-	VMOVUPD      224(DI), Y6
+	VMOVUPD      288(DI), Y6
 	VFMADD213PD  32(DI), Y4, Y5
-	VFMADD213PD  256(DI), Y4, Y6
-	VFMADD213PD  64(DI), Y4, Y5
-	VFMADD213PD  288(DI), Y4, Y6
-	VFMADD213PD  96(DI), Y4, Y5
 	VFMADD213PD  320(DI), Y4, Y6
-	VFMADD213PD  128(DI), Y4, Y5
+	VFMADD213PD  64(DI), Y4, Y5
 	VFMADD213PD  352(DI), Y4, Y6
-	VFMADD213PD  160(DI), Y4, Y5
+	VFMADD213PD  96(DI), Y4, Y5
 	VFMADD213PD  384(DI), Y4, Y6
-	VFMADD213PD  192(DI), Y4, Y5
+	VFMADD213PD  128(DI), Y4, Y5
 	VFMADD213PD  416(DI), Y4, Y6
+	VFMADD213PD  160(DI), Y4, Y5
+	VFMADD213PD  448(DI), Y4, Y6
+	VFMADD213PD  192(DI), Y4, Y5
+	VFMADD213PD  480(DI), Y4, Y6
+	VFMADD213PD  224(DI), Y4, Y5
+	VFMADD213PD  512(DI), Y4, Y6
+	VFMADD213PD  256(DI), Y4, Y5
+	VFMADD213PD  544(DI), Y4, Y6
 	VMULPD       Y0, Y5, Y5
 	VMULPD       (R13)(DX*1), Y1, Y7
 	VMULPD       32(R13)(DX*1), Y1, Y8

@@ -24,7 +24,7 @@ func injectLanesAVX2(_ []int32, _ []admittance, _, _ []quad, _, _ []float64, _ [
 func addDotLanesAVX2(_ []quad, _ *[lanes]float64, _ []quad, _ *[lanes]float64)         {}
 func mismatchLanesAVX2(_ []int32, _ []network.Kind, _, _ []float64, _, _ []quad, _ float64, _, _ *[lanes]float64) {
 }
-func moveLanesAVX2(_ []int32, _ []quad, _ *[lanes]float64, _, _ []quad, _ *[14][lanes]float64, _ *quad, _ *[lanes]float64) {
+func moveLanesAVX2(_ []int32, _ []quad, _ *[lanes]float64, _, _ []quad, _ *[18][lanes]float64, _ *quad, _ *[lanes]float64) {
 }
 func loadingAVX2(_ [][2]int32, _ [][3][lanes]float64, _ [][2]float64, _, _, _ []float64, _ float64, _ []int32) int {
 	return 0

@@ -161,3 +161,25 @@ func TestLoading(t *testing.T) {
 		}
 	}
 }
+
+// Lanes turn voltages by any angle up to a radian, as the first steps of heavy outages do.
+func TestLanesTurnByWideAngles(t *testing.T) {
+	if !vectors {
+		t.Skip("without vectors")
+	}
+	for _, angle := range []float64{1e-3, -0.5, 1, laneAngle, -laneAngle} {
+		x, voltages, v := make([]quad, 1), make([]quad, 1), make([]quad, 1)
+		var factor, squares [lanes]float64
+		var largest quad
+		for lane := range lanes {
+			x[0][0][lane], x[0][1][lane], factor[lane] = angle, 0.1, 1
+			voltages[0][1][lane], v[0][0][lane], v[0][1][lane] = 1, 0.6, 0.8
+		}
+		moveLanesAVX2([]int32{0}, x, &factor, voltages, v, &laneTerms, &largest, &squares)
+		sin, cos := math.Sincos(angle)
+		re, im := 1.1*(0.6*cos-0.8*sin), 1.1*(0.8*cos+0.6*sin)
+		if d := math.Hypot(v[0][0][1]-re, v[0][1][1]-im); !(d < 2e-15) || largest[0][1] != math.Abs(angle) {
+			t.Errorf("%g rad: off by %g, largest %g", angle, d, largest[0][1])
+		}
+	}
+}

@@ -35,7 +35,8 @@ const maxTightenings = 20
 
 // SecureChance is a secure dispatch that breaks limits in about a share of scenarios. Each round solves with limits
 // tighter by the most that any of a third of the scenarios needs. The worst are left out, half of that share. Where another third
-// breaks limits more often, all are tightened by a tenth more. Its loads are the first, before the scenarios. Without a dispatch the secure result is nil.
+// breaks limits more often, all are tightened by a tenth more. Its loads are the first, before three scenarios or more. Without a dispatch the secure
+// result is nil. The options name outages, the emergency factor and the units' participation.
 func SecureChance(ctx context.Context, n *network.Network, opt secure.Options, loads []secure.Problem, level float64) (*SecureFlow, *secure.Result, error) {
 	y, w := &Chance{Level: level, Tightening: []Broken{}}, newSecurityWatch(n, nil)
 	amounts, more := make([]float64, w.count()), []float64(nil)
@@ -87,18 +88,18 @@ func SecureChance(ctx context.Context, n *network.Network, opt secure.Options, l
 			y.Tightening = append(y.Tightening, w.broken(k, amount))
 		}
 	}
-	fresh, err := chanceOf(ctx, n, opt, r, loads[3:])
+	preventive, err := chanceOf(ctx, n, opt, first, loads[3:])
 	if err != nil {
 		return nil, nil, err
 	}
-	y.Scenarios = fresh.Scenarios
-	if y.Risk, y.Secure = fresh.Either, fresh.Either; r != first {
-		if fresh, err = chanceOf(ctx, n, opt, first, loads[3:]); err != nil {
-			return nil, nil, err
-		}
-		y.Secure = fresh.Either
+	fresh := preventive
+	if r != first {
+		fresh, err = chanceOf(ctx, n, opt, r, loads[3:])
 	}
-	return out, r, nil
+	if err == nil {
+		y.Scenarios, y.Risk, y.Secure = fresh.Scenarios, fresh.Either, preventive.Either
+	}
+	return out, r, err
 }
 
 // chanceOf is how often a dispatch breaks limits over every third of these scenarios, and what they need.
