@@ -75,6 +75,7 @@ type Front struct {
 	Knee      int          `json:"knee"`               // point of the least sum of objectives, each from 0 at Ideal to 1 at Nadir; −1: no point is feasible
 	Polished  int          `json:"polished,omitempty"` // points whose plans a polish has improved; absent: none
 
+	OffMap     bool `json:"off_map,omitempty"`    // true: a state is far beyond what the map was trained on, or an entry of the context is; absent elsewhere
 	Incomplete bool `json:"incomplete,omitempty"` // true: the time limit came before the last point; absent elsewhere
 }
 
@@ -191,6 +192,7 @@ func (f *Fronts) Front(ctx context.Context, obs Observation, opt FrontOptions) (
 		return nil, err
 	}
 	front := &Front{Points: []FrontPoint{}, LookAhead: decisions}
+	front.OffMap = f.search == nil && f.workers[0].outsideEnvelope(obs.S, obs.C, 0)
 	weights, rounds := opt.Weights, 0
 	var pairs [][2]int
 	if len(weights) == 0 {

@@ -108,6 +108,9 @@ every limit, or none is within the bounds.`,
 					return err
 				}
 			}
+			if result.OffMap {
+				a.notice("the observation is off the map: a state or an entry of the context is beyond what it was trained on")
+			}
 			holds := result.Knee >= 0
 			if len(texts) > 0 {
 				if k := result.Front.Best(bounds); k >= 0 {

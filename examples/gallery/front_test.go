@@ -32,6 +32,25 @@ func TestAFrontEndsWithTheEpisode(t *testing.T) {
 	}
 }
 
+// A front says where a state is far beyond what the map was trained on, though the roll-outs may keep every limit there.
+func TestAFrontSaysThatItIsOffTheMap(t *testing.T) {
+	catalogue := gpc.Catalogue{Cases: require.Get(Cases())(t), Models: models.Bundled}
+	c := require.Get(catalogue.Find("cartpole"))(t)
+	e := require.Get(gpc.OpenEngine(engine.Options{Backend: "cpu", Threads: 1}))(t)
+	defer e.Close()
+	f := require.Get(c.Fronts(e, require.Get(c.Setup("direct", ""))(t)))(t)
+	obs := require.Get(c.Observe(1, 0, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}}))(t)
+	for _, off := range []bool{false, true} {
+		if off {
+			obs.S[0] += 10
+		}
+		front := require.Get(f.Front(t.Context(), obs, batchnav.FrontOptions{Points: 8}))(t)
+		if front.OffMap != off || front.Knee < 0 {
+			t.Errorf("the cart at %v m: off the map %v, knee %d", obs.S[0], front.OffMap, front.Knee)
+		}
+	}
+}
+
 // Where no weights are given, the points of a front lie closer together than those of an even lattice of as many.
 func TestAFrontIsDenserWhereItBends(t *testing.T) {
 	const points = 120
