@@ -38,42 +38,32 @@ var setBits = func() (order [256]uint64) {
 
 var iota16 = [16]int32{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}
 
-func (k Kernel) run(t *tile) {
+// run multiplies a tile, by lists of what is not zero where they are listed.
+func (k Kernel) run(t *tile, listed bool) {
 	switch k.level {
 	case isa.AVX512:
 		t.lanes = unsafe.Pointer(&lanes512[t.cols])
-		if t.cols > 16 {
+		switch wide := t.cols > 16; {
+		case wide && listed:
+			listed2xAVX512(t)
+		case wide:
 			tile2xAVX512(t)
-		} else {
+		case listed:
+			listed1xAVX512(t)
+		default:
 			tile1xAVX512(t)
 		}
 	case isa.AVX2:
 		t.lanes = unsafe.Pointer(&lanes2[16-t.cols])
-		if t.cols > 8 {
-			tile2xAVX2(t)
-		} else {
-			tile1xAVX2(t)
-		}
-	default:
-		tileGeneric(t)
-	}
-}
-
-func (k Kernel) listed(t *tile) {
-	switch k.level {
-	case isa.AVX512:
-		t.lanes = unsafe.Pointer(&lanes512[t.cols])
-		if t.cols > 16 {
-			listed2xAVX512(t)
-		} else {
-			listed1xAVX512(t)
-		}
-	case isa.AVX2:
-		t.lanes = unsafe.Pointer(&lanes2[16-t.cols])
-		if t.cols > 8 {
+		switch wide := t.cols > 8; {
+		case wide && listed:
 			listed2xAVX2(t)
-		} else {
+		case wide:
+			tile2xAVX2(t)
+		case listed:
 			listed1xAVX2(t)
+		default:
+			tile1xAVX2(t)
 		}
 	default:
 		tileGeneric(t)

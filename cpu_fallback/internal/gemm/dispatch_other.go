@@ -2,9 +2,7 @@
 
 package gemm
 
-func (k Kernel) run(t *tile) { tileGeneric(t) }
-
-func (k Kernel) listed(t *tile) { tileGeneric(t) }
+func (k Kernel) run(t *tile, _ bool) { tileGeneric(t) }
 
 // gemv is called at instruction sets with assembly only.
 func (k Kernel) gemv(t *tile, sparse bool) { panic("gemm: no assembly in this build") }

@@ -139,11 +139,7 @@ func (k Kernel) rowBlock(p *Product, row, rows int) {
 		}
 		t.bStep, t.cols = 4*uintptr(step), cols
 		t.point(p, row, j, k.cols)
-		if p.AList != nil {
-			k.listed(&t)
-		} else {
-			k.run(&t)
-		}
+		k.run(&t, p.AList != nil)
 	}
 }
 
