@@ -28,10 +28,10 @@ func (n *Number) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, (*float64)(n))
 }
 
-// Text is the number for people, by a verb of fmt: "–" for NaN, and no sign on what is rounded to
+// Text is the number for people, by a verb of fmt: "–" for what JSON has as null, and no sign on what is rounded to
 // zero.
 func (n Number) Text(verb string) string {
-	if math.IsNaN(float64(n)) {
+	if v := float64(n); math.IsNaN(v) || math.IsInf(v, 0) {
 		return "–"
 	}
 	text := fmt.Sprintf(verb, float64(n))

@@ -100,3 +100,11 @@ func TestOneOfManyWritesAFolder(t *testing.T) {
 		t.Errorf("%d wrote, there are %q", done.Load(), got)
 	}
 }
+
+// An error names the file that would have been, and not the one that is gone.
+func TestAFolderThatCannotBeWrittenIsNamed(t *testing.T) {
+	dir, name := filepath.Join(t.TempDir(), "c"), strings.Repeat("a", 300)
+	if err := WriteFolder(dir, []Text{{name, nil}}); err == nil || !strings.Contains(err.Error(), filepath.Join(dir, name)) {
+		t.Errorf("a name that is too long: %v", err)
+	}
+}
