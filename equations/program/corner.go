@@ -58,8 +58,18 @@ type corner struct {
 func (f *Function) Corners(draw func(rng *rand.Rand, distant bool) []float64, free []bool, limits bool) *Corners {
 	f = f.flattened()
 	c := &Corners{function: f, limits: limits}
+	live := make([]bool, f.inputs+len(f.nodes)) // has a part in the slopes of outputs; Newton's iterations have none
+	for _, v := range f.results {
+		live[v] = true
+	}
+	for i, n := range slices.Backward(f.nodes) {
+		for _, v := range n.arg[:n.op.Arity()] {
+			live[v] = live[v] || live[f.inputs+i] && n.op != Detach
+		}
+	}
 	for i, n := range f.nodes {
 		switch length := n.op == Hypot || n.op == Sqrt && f.sumsSquares(n.arg[0]); {
+		case !live[f.inputs+i]:
 		case n.op == Abs, n.op == Min, n.op == Max, n.op == Select && f.compares(n.arg[0]), length:
 			c.nodes = append(c.nodes, corner{node: Value(f.inputs + i), shape: n.op})
 		}

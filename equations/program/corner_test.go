@@ -60,6 +60,9 @@ func TestCorners(t *testing.T) {
 			return b.Apply(Add, squared(b, x), b.Apply(Abs, b.Apply(Sub, p, b.Const(0.3))))
 		}},
 		{"a corner that few lines reach", true, func(b *Builder, x, _, _ Value) Value { return b.Apply(Max, x, b.Const(4.95)) }},
+		{"a corner of what is detached", false, func(b *Builder, x, y, _ Value) Value {
+			return b.Apply(Add, y, b.Apply(Detach, b.Apply(Abs, x)))
+		}},
 		{"a corner out of reach", false, func(b *Builder, x, _, _ Value) Value { return b.Apply(Max, x, b.Const(-7)) }},
 	} {
 		for _, unit := range []float64{1, 1e-3, 1e6} { // of the result
