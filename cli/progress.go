@@ -292,8 +292,8 @@ func columns(w io.Writer) int {
 }
 
 // Table writes rows with aligned columns; the first row is the header. Cells
-// that look like numbers are aligned right. Where a terminal has no room, what all rows say is a caption and headings have
-// lines; columns that it has no room for then stand in a table below, behind what tells rows apart; a text in the last is wrapped.
+// that look like numbers are aligned right. Where a terminal is too narrow, what all rows say is a caption, and headings have
+// lines. Columns that do not fit then stand in a table below, after those that tell rows apart. A text in the last is wrapped.
 func Table(w io.Writer, rows [][]string) { tableWithin(w, rows, columns(w)) }
 
 // least is the room that a last column of text is wrapped in; with less it stands in a table below.
@@ -386,9 +386,9 @@ func captioned(w io.Writer, rows [][]string) [][]string {
 	shorter := make([][]string, len(rows))
 	for i, title := range rows[0] {
 		value := rows[len(rows)-1][i]
-		with := deviates(title) || i+1 < len(rows[0]) && deviates(rows[0][i+1])
-		kept := i == 0 && strings.Contains(title, " ") || i+1 == len(rows[0]) && shorter[0] == nil // a table has its title, a row says something
-		if kept || with || len(rows) < 3 || slices.ContainsFunc(rows[1:], func(r []string) bool { return r[i] != value }) {
+		pair := deviates(title) || i+1 < len(rows[0]) && deviates(rows[0][i+1])
+		stays := i == 0 && strings.Contains(title, " ") || i+1 == len(rows[0]) && shorter[0] == nil // a table has its title, a row says something
+		if stays || pair || len(rows) < 3 || slices.ContainsFunc(rows[1:], func(r []string) bool { return r[i] != value }) {
 			for n, r := range rows {
 				shorter[n] = append(shorter[n], r[i])
 			}

@@ -296,7 +296,7 @@ func resolve(path string) (string, error) {
 		return "", Refusef("- is no file (./- is one of that name); results go to standard output by themselves")
 	}
 	screen, err := os.Stdout.Stat()
-	if info, there := os.Stat(path); err == nil && there == nil && info.Mode().IsRegular() && os.SameFile(info, screen) {
+	if info, missing := os.Stat(path); err == nil && missing == nil && info.Mode().IsRegular() && os.SameFile(info, screen) {
 		return "", Refusef("%s is standard output, where what is printed goes: give another name", path)
 	}
 	at, err := filepath.Abs(path)

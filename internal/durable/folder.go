@@ -63,8 +63,8 @@ func WriteFolder(dir string, files []Text) (err error) {
 	}
 	for _, f := range files {
 		if err := WriteFile(filepath.Join(staged, f.Name), f.Text, 0o644); err != nil {
-			if of, ok := errors.AsType[*fs.PathError](err); ok { // and not in the staged folder, which is gone
-				of.Path = filepath.Join(dir, f.Name)
+			if failed, ok := errors.AsType[*fs.PathError](err); ok { // and not in the staged folder, which is gone
+				failed.Path = filepath.Join(dir, f.Name)
 			}
 			return err
 		}
