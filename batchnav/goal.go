@@ -221,8 +221,8 @@ func (a *Batch) polishedFor(t *target, obs Observation, f *Front) FrontPoint {
 	}
 	best := least(candidates, excessive)
 	if half := 1 + len(candidates)/2; len(t.bounds) > 0 && best.J != nil { // from either start
-		for _, from := range [][]FrontPoint{candidates[1:half], candidates[half:]} {
-			if p := least(from, excessive); p.J == nil || t.cost(p.J, excessive) > 1.01*t.cost(best.J, excessive) {
+		for _, plans := range [][]FrontPoint{candidates[1:half], candidates[half:]} {
+			if p := least(plans, excessive); p.J == nil || t.cost(p.J, excessive) > 1.01*t.cost(best.J, excessive) {
 				best = a.weighted(t, obs, best)
 				break
 			}

@@ -552,7 +552,8 @@ func kinks(p domain.Problem, starts []Point) (findings Findings) {
 			if reported[k] = true; bend <= threshold && rounds {
 				continue
 			}
-			severity, kind, fix, cause := Hint, "has a corner", roundOff, "a branch, |x|, max or min"
+			kind, fix, cause := "has a corner", roundOff, "a branch, |x|, max or min"
+			severity := Hint
 			function, subject := "step", ""
 			switch n, m := len(spec.Measured), len(spec.Measured)+spec.ObjectiveSize(); {
 			case k < n:
@@ -563,14 +564,15 @@ func kinks(p domain.Problem, starts []Point) (findings Findings) {
 				function, subject = "margins", name(spec.Margins, "margin", k-m)
 			}
 			if bend > threshold {
-				severity, kind, fix, cause = Remark, strings.Replace(kind, "has a corner", "jumps", 1), smooth, "a branch, or a division by what is 0 there"
+				severity = Remark
+				kind, fix, cause = strings.Replace(kind, "has a corner", "jumps", 1), smooth, "a branch, or a division by what is 0 there"
 				if spread(grid, k) < bend/8 {
 					kind, fix, cause = strings.Replace(kind, "jumps", "has a pole", 1), divisor, "a division by what is 0 there"
 				}
 			}
-			excess, outside := domain.Excess(point.S, spec.Measured)
+			excess, entry := domain.Excess(point.S, spec.Measured)
 			if excess > 0 {
-				cause = name(spec.Measured, "state", outside) + " is outside of its range, and there is " + cause
+				cause = name(spec.Measured, "state", entry) + " is outside of its range, and there is " + cause
 			}
 			if excess > 0 || spec.Switches != nil { // searches need no slopes
 				severity = Hint

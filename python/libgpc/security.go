@@ -257,7 +257,7 @@ func gpc_network_secure(h C.uintptr_t, opt *C.char, count C.int64_t, pd unsafe.P
 		Band          float64 `json:"voltage_band"`
 		Participation string  `json:"participation"`
 		MaxIterations int     `json:"max_iterations"`
-		Scenarios     bool    `json:"scenarios"` // loads behind the first
+		Scenarios     bool    `json:"scenarios"` // loads after the first
 		Violations    float64 `json:"violations"`
 	}, r *run) error {
 		if err := checkAfter(o.Emergency, o.Band); err != nil {

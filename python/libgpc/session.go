@@ -171,11 +171,11 @@ func (a *views) rows(spec *domain.Spec, n int, state *C.double, states C.int64_t
 // one is a single observation of the caller's.
 func one(spec *domain.Spec, state *C.double, states C.int64_t, ctx *C.double, contexts C.int64_t, weights *C.double, nweights C.int64_t) (o batchnav.Observation, err error) {
 	var a views
-	in := a.rows(spec, 1, state, states, ctx, contexts, weights, nweights)
+	rows := a.rows(spec, 1, state, states, ctx, contexts, weights, nweights)
 	if a.err != nil {
 		return o, a.err
 	}
-	return in.At(spec, 0), check(spec, in, 1, false)
+	return rows.At(spec, 0), check(spec, rows, 1, false)
 }
 
 // check names the first entry that is not finite, but for those of the context that are not read.
