@@ -66,6 +66,21 @@ func TestTimesAndCostsElsewhereAreRecords(t *testing.T) {
 		t.Errorf("first decisions of a search of 64 take %+v µs", bare.Latency.Cold)
 	}
 
+	less, seeds := 0, 0
+	for _, d := range all {
+		for _, of := range report.Of[report.Trained](d) {
+			if seeds++; of.Plain.Direct.Mean < of.Plain.Map.Mean {
+				less++
+			} else if of.Case == "cstr" || of.Case == "cartpole" {
+				t.Errorf("%s, seed %d: the plain network costs more", of.Case, of.Seed)
+			}
+			if of.Case == "chain21" && of.Plain.Direct.Mean < of.Plain.Map.Mean {
+				t.Errorf("chain21, seed %d: the plain network costs less", of.Seed)
+			}
+		}
+	}
+	maps.says("In %d of %d rows the plain network's `direct` costs less than the map's", less, seeds)
+
 	rows, longer := 0, 0
 	for _, d := range all {
 		for _, f := range report.Of[peerrecord.Benchmarked](d) {
