@@ -266,7 +266,7 @@ func (f *Fronts) polish(ctx context.Context, front *Front, obs Observation, opt 
 	// adopt makes a plan a point's where that is better.
 	adopt := func(p *FrontPoint, plan []float64) {
 		q := simulated(f.problem, obs, p.W, slices.Clone(plan), true)
-		if q.Feasible && (!p.Feasible || f.cost(&q, p.W) < f.cost(p, p.W)) {
+		if w := f.counted(p.W); q.Feasible && (!p.Feasible || tensor.DotInOrder(w, q.J) < tensor.DotInOrder(w, p.J)) {
 			*p = q
 		}
 	}
@@ -283,7 +283,7 @@ func (f *Fronts) polish(ctx context.Context, front *Front, obs Observation, opt 
 	visit(sources, func(i int) { attempt(&front.Points[i], slices.Clone(front.Points[i].plan)) })
 	points := slices.Clone(front.Points)
 	visit(sources, func(i int) {
-		best, second := f.cheapest(points, points[i].W)
+		best, second := cheapest(points, f.counted(points[i].W))
 		if best == &points[i] { // its own was polished
 			best = second
 		}
@@ -297,7 +297,7 @@ func (f *Fronts) polish(ctx context.Context, front *Front, obs Observation, opt 
 	}
 	visit(remainder, func(i int) {
 		p := &front.Points[i]
-		if best, second := f.cheapest(points, p.W); second != nil {
+		if best, second := cheapest(points, f.counted(p.W)); second != nil {
 			plan, share := slices.Clone(best.plan), floats.Distance(p.W, best.W, 1)
 			share /= share + floats.Distance(p.W, second.W, 1)
 			floats.Scale(1-share, plan)
@@ -313,21 +313,22 @@ func (f *Fronts) polish(ctx context.Context, front *Front, obs Observation, opt 
 	return ctx.Err()
 }
 
-// cost is what the plant counts a point with under weights.
-func (f *Fronts) cost(p *FrontPoint, w []float64) float64 {
+// counted are the weights of the sums that the plant counts a decision under weights with.
+func (f *Fronts) counted(w []float64) []float64 {
 	counted := make([]float64, len(w))
 	domain.AbilitiesOfProblem(f.problem).Weights(domain.Preference{W: w}, counted)
-	return tensor.DotInOrder(counted, p.J)
+	return counted
 }
 
-// cheapest are the two feasible points that cost least under weights; nil: there are fewer.
-func (f *Fronts) cheapest(points []FrontPoint, w []float64) (best, second *FrontPoint) {
+// cheapest are the two feasible points whose sums cost least under weights; nil: there are fewer.
+func cheapest(points []FrontPoint, w []float64) (best, second *FrontPoint) {
+	cost := func(p *FrontPoint) float64 { return tensor.DotInOrder(w, p.J) }
 	for i := range points {
 		switch p := &points[i]; {
 		case !p.Feasible:
-		case best == nil || f.cost(p, w) < f.cost(best, w):
+		case best == nil || cost(p) < cost(best):
 			best, second = p, best
-		case second == nil || f.cost(p, w) < f.cost(second, w):
+		case second == nil || cost(p) < cost(second):
 			second = p
 		}
 	}

@@ -22,7 +22,8 @@ const (
 	otherWeight, boundedWeight, excessive = 1e-3, 1e-4, 1e3
 	// leastIterations polish the plan of an objective's least.
 	leastIterations = 50
-	weightSteps     = 12
+	// weightSteps bisect the weight of what is bounded.
+	weightSteps = 12
 )
 
 // pursuit is a loop on its way to a goal.

@@ -17,14 +17,20 @@ import (
 	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
-// No roll-out goes beyond the end of the episode, where a case has no limits.
-func TestAFrontEndsWithTheEpisode(t *testing.T) {
+// cartpoleFronts are those of the bundled map, and an observation.
+func cartpoleFronts(t *testing.T) (*batchnav.Fronts, batchnav.Observation) {
 	catalogue := gpc.Catalogue{Cases: require.Get(Cases())(t), Models: models.Bundled}
 	c := require.Get(catalogue.Find("cartpole"))(t)
 	e := require.Get(gpc.OpenEngine(engine.Options{Backend: "cpu", Threads: 1}))(t)
-	defer e.Close()
+	t.Cleanup(func() { e.Close() })
 	f := require.Get(c.Fronts(e, require.Get(c.Setup("direct", ""))(t)))(t)
 	obs := require.Get(c.Observe(1, 0, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}}))(t)
+	return f, obs
+}
+
+// No roll-out goes beyond the end of the episode, where a case has no limits.
+func TestAFrontEndsWithTheEpisode(t *testing.T) {
+	f, obs := cartpoleFronts(t)
 	for requested, want := range map[int]int{5: 5, 40: 40, 1000: 40} {
 		if front := require.Get(f.Front(t.Context(), obs, batchnav.FrontOptions{Points: 8, LookAhead: requested}))(t); front.LookAhead != want || front.Knee < 0 {
 			t.Errorf("of %d decisions: %d, knee %d", requested, front.LookAhead, front.Knee)
@@ -34,12 +40,7 @@ func TestAFrontEndsWithTheEpisode(t *testing.T) {
 
 // A front says where a state is far beyond what the map was trained on, though the roll-outs may keep every limit there.
 func TestAFrontSaysThatItIsOffTheMap(t *testing.T) {
-	catalogue := gpc.Catalogue{Cases: require.Get(Cases())(t), Models: models.Bundled}
-	c := require.Get(catalogue.Find("cartpole"))(t)
-	e := require.Get(gpc.OpenEngine(engine.Options{Backend: "cpu", Threads: 1}))(t)
-	defer e.Close()
-	f := require.Get(c.Fronts(e, require.Get(c.Setup("direct", ""))(t)))(t)
-	obs := require.Get(c.Observe(1, 0, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}}))(t)
+	f, obs := cartpoleFronts(t)
 	for _, off := range []bool{false, true} {
 		if off {
 			obs.S[0] += 10
