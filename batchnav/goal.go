@@ -206,28 +206,27 @@ func (a *Batch) polishedFor(t *target, obs Observation, f *Front) FrontPoint {
 		}
 		return best
 	}
-	candidates := []FrontPoint{least(f.Points, excessive)}
-	for _, start := range []FrontPoint{candidates[0], least(f.Points, 1)} {
+	inside := least(f.Points, excessive)
+	var ends []FrontPoint
+	for _, start := range []FrontPoint{inside, least(f.Points, 1)} {
+		var found []FrontPoint
 		for _, unit := range []float64{1, 0.1} {
 			plan, scaled := slices.Clone(start.plan), slices.Clone(t.bounds)
 			for i := range scaled {
 				scaled[i].Unit *= unit
 			}
 			a.search.polish.method(obs.S, obs.C, domain.Preference{W: t.weights}, scaled, plan, leastIterations)
-			candidates = append(candidates, simulated(a.problem, obs, start.W, plan, true))
+			found = append(found, simulated(a.problem, obs, start.W, plan, true))
 			if len(scaled) == 0 {
 				break
 			}
 		}
+		ends = append(ends, least(found, excessive))
 	}
-	best := least(candidates, excessive)
-	if half := 1 + len(candidates)/2; len(t.bounds) > 0 && best.J != nil { // from either start
-		for _, plans := range [][]FrontPoint{candidates[1:half], candidates[half:]} {
-			if p := least(plans, excessive); p.J == nil || t.cost(p.J, excessive) > 1.01*t.cost(best.J, excessive) {
-				best = a.weighted(t, obs, best)
-				break
-			}
-		}
+	best := least(append([]FrontPoint{inside}, ends...), excessive)
+	dearer := func(p FrontPoint) bool { return p.J == nil || t.cost(p.J, excessive) > 1.01*t.cost(best.J, excessive) }
+	if len(t.bounds) > 0 && best.J != nil && slices.ContainsFunc(ends, dearer) { // the starts end at different optima
+		best = a.weighted(t, obs, best)
 	}
 	f.Points = append(f.Points, best)
 	return best
