@@ -42,7 +42,7 @@ PLAN = [
     ("integrator-convex", "cpo", 3, 1_000_000), ("integrator-nonconvex", "cpo", 3, 1_000_000), ("opf30", "cpo", 3, 1_000_000),
     *((case, method, 3, 1_000_000) for method in ("cpo", "ppo-lagrangian", "ppo", "ppo-shielded") for case in ("multiagent-static", "multiagent-moving")),
     ("integrator-convex", "td3", 3, 1_000_000), ("opf30", "td3", 3, 1_000_000), ("integrator-nonconvex", "td3", 3, 1_000_000),
-    *((case, "td3-penalty", 3, 1_000_000) for case in ("integrator-convex", "integrator-nonconvex", "opf30")),
+    ("integrator-convex", "td3-penalty", 1, 1_000_000),
 ]
 
 # Episodes, seed and regimes of an evaluation: those of the records of the other methods (lab/scripts/results*.sh). An
