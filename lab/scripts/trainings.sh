@@ -22,7 +22,7 @@ while read -r -u 3 name target tail budget _; do
       "$gpc" compile "$name" --target "$target" --tail "$tail" --budget "$((${budget%m} * 2 * 60 / threads / ${SHARE:-3}))s" --budget-cpu --plain \
         --seed "$seed" --threads "$threads" --out "$map" || [ -e "$map.report.json" ]
     fi
-    cp "$map.report.json" "$record.new"
+    "${PYTHON:-python3}" -m json.tool --compact "$map.report.json" "$record.new"
     mv "$record.new" "$record"
   done
 done 3< <(lab/scripts/systems.sh | sort -s -n -k4,4) # the cheapest first
