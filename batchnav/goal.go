@@ -206,24 +206,24 @@ func (a *Batch) polishedFor(t *target, obs Observation, f *Front) FrontPoint {
 		}
 		return best
 	}
-	inside := least(f.Points, excessive)
+	nearest := least(f.Points, excessive)
 	var ends []FrontPoint
-	for _, start := range []FrontPoint{inside, least(f.Points, 1)} {
-		var found []FrontPoint
+	for _, start := range []FrontPoint{nearest, least(f.Points, 1)} {
+		var plans []FrontPoint
 		for _, unit := range []float64{1, 0.1} {
 			plan, scaled := slices.Clone(start.plan), slices.Clone(t.bounds)
 			for i := range scaled {
 				scaled[i].Unit *= unit
 			}
 			a.search.polish.method(obs.S, obs.C, domain.Preference{W: t.weights}, scaled, plan, leastIterations)
-			found = append(found, simulated(a.problem, obs, start.W, plan, true))
+			plans = append(plans, simulated(a.problem, obs, start.W, plan, true))
 			if len(scaled) == 0 {
 				break
 			}
 		}
-		ends = append(ends, least(found, excessive))
+		ends = append(ends, least(plans, excessive))
 	}
-	best := least(append([]FrontPoint{inside}, ends...), excessive)
+	best := least(append([]FrontPoint{nearest}, ends...), excessive)
 	dearer := func(p FrontPoint) bool { return p.J == nil || t.cost(p.J, excessive) > 1.01*t.cost(best.J, excessive) }
 	if len(t.bounds) > 0 && best.J != nil && slices.ContainsFunc(ends, dearer) { // the starts end at different optima
 		best = a.weighted(t, obs, best)
