@@ -564,7 +564,7 @@ record-weightings: build
 	lab/scripts/weightings.sh $(RESULTS)
 
 .PHONY: nvdisasm count-kernels
-## nvdisasm: the disassembler that `make count-kernels` reads machine code with, from its PyPI wheel, into build/nvdisasm (Linux, amd64)
+## nvdisasm: the disassembler that `lab/run count-kernels` reads machine code with, from its PyPI wheel, into build/nvdisasm (Linux, amd64)
 NVDISASM = nvidia-cuda-nvdisasm==13.2.78 --hash=sha256:b4ebcd3c5046bf8039ac52675b9dbefd843600969649ecaab0a42b0713a61dae
 nvdisasm: build/nvdisasm/nvidia
 build/nvdisasm/nvidia:
