@@ -11,14 +11,26 @@ func (n *Network) Bridges() []bool {
 	return bridges
 }
 
+// BranchesAt are the branches at each bus.
+func (n *Network) BranchesAt() [][]int32 {
+	counts, all, branches := make([]int, n.Buses()), make([]int32, 2*n.Branches()), make([][]int32, n.Buses())
+	for k, from := range n.From {
+		counts[from]++
+		counts[n.To[k]]++
+	}
+	for b, count := range counts {
+		branches[b], all = all[:0:count], all[count:]
+	}
+	for k, from := range n.From {
+		branches[from], branches[n.To[k]] = append(branches[from], int32(k)), append(branches[n.To[k]], int32(k))
+	}
+	return branches
+}
+
 // BridgeSides are, of every branch that alone connects its buses, those that it connects with their island's first reference. They
 // are nil of the others (R. E. Tarjan, Inf. Proc. Letters 2, 1974).
 func (n *Network) BridgeSides() [][]int {
-	adjacent := make([][]int32, n.Buses())
-	for k, from := range n.From {
-		adjacent[from] = append(adjacent[from], int32(k))
-		adjacent[n.To[k]] = append(adjacent[n.To[k]], int32(k))
-	}
+	adjacent := n.BranchesAt()
 	sides := make([][]int, n.Branches())
 	order := make([]int, 0, n.Buses()) // of the first visits
 	visited, low := make([]int, n.Buses()), make([]int, n.Buses())

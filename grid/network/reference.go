@@ -126,9 +126,8 @@ func (n *Network) Shift(branch int) float64 { return math.Atan2(n.sinφ[branch],
 // 30° or more, they follow the shifts from bus to bus. No branch begins with such a difference then.
 func (n *Network) StartAngles() []float64 {
 	angles := make([]float64, n.Buses())
-	branches, grouped := make([][]int, n.Buses()), false
-	for k, start := range n.From {
-		branches[start], branches[n.To[k]] = append(branches[start], k), append(branches[n.To[k]], k)
+	branches, grouped := n.BranchesAt(), false
+	for k := range n.From {
 		grouped = grouped || math.Abs(n.Shift(k)) > 29*math.Pi/180
 	}
 	visited := make([]bool, n.Buses())
@@ -141,12 +140,11 @@ func (n *Network) StartAngles() []float64 {
 		for queue := []int{r}; len(queue) > 0; queue = queue[1:] {
 			bus := queue[0]
 			for _, k := range branches[bus] {
-				other, shift := n.To[k], -n.Shift(k)
-				if other == bus {
-					other, shift = n.From[k], -shift
-				}
-				if !grouped {
-					shift = 0
+				other, shift := n.From[k]+n.To[k]-bus, 0.0
+				if grouped && other == n.To[k] {
+					shift = -n.Shift(int(k))
+				} else if grouped {
+					shift = n.Shift(int(k))
 				}
 				if !visited[other] {
 					angles[other], visited[other] = angles[bus]+shift, true

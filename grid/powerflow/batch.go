@@ -11,23 +11,31 @@ import (
 // lanes are the outages of a batch, one in each lane of a register.
 const lanes = 4
 
+// laneStride is the distance of two positions' numbers in right-hand sides of lanes: the first in every lane, then the second.
+const laneStride = 2 * lanes
+
 // quad is two numbers in every lane: angle and magnitude of a voltage, its parts, or active and reactive power.
 type quad [2][lanes]float64
 
 // batch solves outages of one branch or unit side by side. Each step reads the base's factors, admittances and injections once for
-// all lanes. A lane does what compensate does, in full steps while no bus switches; other outages are left to that.
+// all lanes. A lane does what compensate does, in full steps; other outages are left to that.
 type batch struct {
 	queues               [2][]int // branches and units whose outages come next
 	kind                 int      // of elements
 	elements             []int    // of the lanes
 	outages              [lanes]laneOutage
-	x, voltages, v       []quad // right-hand side and step; voltages, also in rectangular form
+	x                    []float64 // right-hand side and step
+	voltages, v          []quad    // also in rectangular form
 	injections           []quad
-	baseVoltages, baseV  []quad
-	steps                [][]quad
-	lengths              [][lanes]float64 // squared, of these steps
+	specified            []quad         // injections
+	masks                [][lanes]int64 // by bus: -1 where a lane specifies the reactive one too, else 0
+	state, base          []quad         // the four above, now and in the base
+	baseMasks            [][lanes]int64
+	steps                [][]float64
+	lengths              [][lanes]float64 // squared, of these steps; +Inf of those before the last switch
 	unsolved             [lanes]bool      // lanes that take steps
 	factor, worst, total [lanes]float64
+	switched             []int32 // in any lane
 }
 
 // Kinds of a batch.
@@ -36,17 +44,33 @@ const (
 	unitOutages
 )
 
-// laneOutage is the outage of a lane. The bus of a unit that becomes PQ is in the first column of the halves.
+// laneOutage is the outage of a lane, with the solver's state in it.
 type laneOutage struct {
-	change
-	correction      [columns][columns]float64 // (I + C·Z)⁻¹C of Outages.solve
-	dark            []int                     // buses that the branch cuts off
-	bus             int                       // of a unit
-	power, reactive float64                   // what the bus's injections lack
-	released        bool                      // the bus becomes PQ
-	iterations      int                       // 0: it is left to Without from the base on
-	solved          bool                      // else Without continues it
-	mismatch        float64
+	*correction
+	kind        []network.Kind
+	atLimit     []int8
+	released    []uint8
+	qs          []float64
+	bus         int     // of a unit; -1 of a branch
+	qlo, qhi    float64 // that remain there
+	dark        []int   // buses that the branch cuts off
+	out         Solution
+	steps, slow int  // as of iterate
+	solved      bool // else Without solves it
+}
+
+// swap exchanges a lane's state and the solver's.
+func (o *Outages) swap(y *laneOutage) {
+	s := o.s
+	o.correction, y.correction = y.correction, o.correction
+	s.kind, y.kind = y.kind, s.kind
+	s.atLimit, y.atLimit = y.atLimit, s.atLimit
+	s.released, y.released = y.released, s.released
+	s.qs, y.qs = y.qs, s.qs
+	if y.bus >= 0 {
+		s.qlo[y.bus], y.qlo = y.qlo, s.qlo[y.bus]
+		s.qhi[y.bus], y.qhi = y.qhi, s.qhi[y.bus]
+	}
 }
 
 // Ahead says which outages Branch and Unit are asked for next, in which order of each. They solve them side by side.
@@ -57,16 +81,21 @@ func (o *Outages) Ahead(branches, units []int) {
 	}
 	if o.batch == nil {
 		buses := len(s.position)
-		b := &batch{x: make([]quad, s.lu.n), voltages: make([]quad, buses), v: make([]quad, buses), injections: make([]quad, buses),
-			baseVoltages: make([]quad, buses), baseV: make([]quad, buses)}
+		b := &batch{x: make([]float64, laneStride*s.lu.n), state: make([]quad, 4*buses), base: make([]quad, 4*buses), masks: make([][lanes]int64, buses), baseMasks: make([][lanes]int64, buses)}
+		b.voltages, b.v, b.injections, b.specified = b.state[:buses], b.state[buses:][:buses], b.state[2*buses:][:buses], b.state[3*buses:]
 		for k, v := range o.v {
-			for lane := range lanes {
-				b.baseVoltages[k][0][lane], b.baseVoltages[k][1][lane] = o.base.Va[k], o.base.Vm[k]
-				b.baseV[k][0][lane], b.baseV[k][1][lane] = v[0], v[1]
+			for i, x := range [4][2]float64{{o.base.Va[k], o.base.Vm[k]}, v, {o.p[k], o.q[k]}, {o.ps[k], o.qs[k]}} {
+				for lane := range lanes {
+					b.base[i*buses+k][0][lane], b.base[i*buses+k][1][lane] = x[0], x[1]
+				}
+			}
+			if o.kinds[k] == network.PQ {
+				b.baseMasks[k] = [lanes]int64{-1, -1, -1, -1}
 			}
 		}
 		for i := range b.outages {
-			b.outages[i].lower, b.outages[i].upper = make([]half, s.lu.n), make([]half, s.lu.n)
+			b.outages[i] = laneOutage{correction: &correction{}, kind: slices.Clone(s.kind), atLimit: slices.Clone(s.atLimit),
+				released: slices.Clone(s.released), qs: slices.Clone(s.qs)}
 		}
 		o.batch = b
 	}
@@ -82,87 +111,162 @@ func (o *Outages) solveBatch(kind int) {
 	b.kind, b.elements, b.queues[kind] = kind, b.queues[kind][:n], b.queues[kind][n:]
 	o.restoreBase()
 	clear(b.x)
-	copy(b.voltages, b.baseVoltages)
-	copy(b.v, b.baseV)
-	b.lengths, b.unsolved = b.lengths[:0], [lanes]bool{}
-	tolerance := cmp.Or(o.opt.Tolerance, DefaultTolerance)
+	copy(b.state, b.base)
+	copy(b.masks, b.baseMasks)
+	b.lengths, b.unsolved, b.worst = b.lengths[:0], [lanes]bool{}, [lanes]float64{}
 	for lane, element := range b.elements {
-		if b.outages[lane].iterations = 0; kind == branchOutages {
+		y := &b.outages[lane]
+		y.bus, y.dark, y.out = -1, nil, Solution{}
+		y.solved, y.steps, y.slow = false, 0, 0
+		o.swap(y)
+		o.restoreBase()
+		for _, m := range o.switched {
+			if !o.opt.EnforceQ { // no other outage needs them
+				o.responses.left[m], o.responses.right[m] = sparse{}, sparse{}
+			}
+		}
+		if o.respond(kind == unitOutages); kind == branchOutages {
 			b.unsolved[lane] = o.loseBranch(lane, element)
 		} else {
-			b.unsolved[lane] = o.loseUnit(lane, element, tolerance)
+			b.unsolved[lane] = o.loseUnit(lane, element)
 		}
+		o.swap(y)
 	}
-	for step := 1; step <= compensatedSteps && slices.Contains(b.unsolved[:], true); step++ {
+	if kind == unitOutages {
+		o.evaluate(false)
+		o.settle()
+	}
+	for slices.Contains(b.unsolved[:], true) {
 		forwardLanesAVX2(lu.start, lu.row, lu.data[4*lu.lower(0):], b.x)
 		for lane, unsolved := range b.unsolved {
 			if unsolved {
-				b.correct(lane)
+				b.correct(o.responses, lane)
 			}
 		}
+		for _, m := range b.switched {
+			term, right := &o.responses.terms[m], &o.responses.right[m]
+			addLanesAVX2(right.positions, right.values, b.x, &term.factors)
+			*term = laneTerm{}
+		}
+		b.switched = b.switched[:0]
 		backwardLanesAVX2(lu.start, lu.row, lu.data[4*lu.upper(0):], lu.inverse, b.x)
 		for lane := range b.elements { // as freezeIsland
 			for _, bus := range b.outages[lane].dark {
-				x := &b.x[s.position[bus]]
-				x[0][lane], x[1][lane] = 0, 0
+				x := b.x[laneStride*int(s.position[bus])+lane:]
+				x[0], x[lanes] = 0, 0
 			}
 		}
 		b.broyden()
-		largest := b.move(s)
-		injectLanesAVX2(o.rows.first, o.rows.entry, b.v, b.voltages, s.gd, s.bd, b.injections)
-		for lane := range b.elements {
-			b.disconnect(s, lane)
-		}
-		mismatchLanesAVX2(s.position, s.kind, s.ps, s.qs, b.injections, b.x, negligible*tolerance, &b.worst, &b.total)
+		largest, previous := b.move(s), b.worst
+		o.evaluate(true)
 		for lane, unsolved := range b.unsolved {
 			y := &b.outages[lane]
 			if !unsolved {
 				continue
 			}
-			if kind == unitOutages && y.released {
-				d := s.qs[y.bus] - b.injections[y.bus][1][lane]
-				b.x[s.position[y.bus]][1][lane] = d
-				b.worst[lane], b.total[lane] = max(b.worst[lane], math.Abs(d)), b.total[lane]+d
+			if y.out.Iterations++; !(b.worst[lane] < previous[lane]/2) {
+				y.slow++
 			}
-			y.mismatch, y.solved = b.worst[lane], b.worst[lane] <= tolerance
-			switch regular := b.total[lane] == b.total[lane] && largest[0][lane] <= laneAngle && largest[1][lane] <= MaxMagnitudeStep; {
-			case !regular:
-				b.unsolved[lane] = false
-			case o.opt.EnforceQ && o.switches(lane):
-				y.solved = false
-				fallthrough
-			case y.solved:
-				y.iterations, b.unsolved[lane] = step, false
-			}
+			y.steps++
+			slow := !(b.worst[lane] <= o.small()) && (y.slow == slowSteps || y.steps == compensatedSteps)
+			b.unsolved[lane] = !slow && b.total[lane] == b.total[lane] && largest[0][lane] <= laneAngle && largest[1][lane] <= MaxMagnitudeStep
 		}
+		o.settle()
 	}
 }
 
-// switches says whether a bus of a lane has to switch, as Solver.enforce does it. That of a unit that is out is left to that.
-func (o *Outages) switches(lane int) bool {
-	b, s, y := o.batch, o.s, &o.batch.outages[lane]
-	margin := o.margin(y.mismatch)
-	if margin == 0 {
-		return false
+// correct does in a lane what Outages.solve does, but for the right vectors of switched buses, whose factors it writes.
+func (b *batch) correct(r *responses, lane int) {
+	c := b.outages[lane].correction
+	c.y = c.y[:0]
+	for _, m := range c.switched {
+		term := &r.terms[m]
+		if !term.used {
+			timesLanesAVX2(r.left[m].positions, r.left[m].values, b.x, &term.products)
+			term.used, b.switched = true, append(b.switched, m)
+		}
+		c.y = append(c.y, term.products[lane])
 	}
+	c.apply(b.x[lane:], laneStride)
+	for t, m := range c.switched {
+		r.terms[m].factors[lane] = -c.y[t]
+	}
+}
+
+// evaluate writes the mismatches of all lanes, and their injections where these are not those of the voltages.
+func (o *Outages) evaluate(inject bool) {
+	b, s := o.batch, o.s
+	if inject {
+		injectLanesAVX2(o.rows.first, o.rows.entry, b.v, b.voltages, s.gd, s.bd, b.injections)
+		for lane := 0; lane < len(b.elements) && b.kind == branchOutages; lane++ {
+			b.disconnect(s, lane)
+		}
+	}
+	mismatchLanesAVX2(s.position, b.masks, b.specified, b.injections, b.x, negligible*cmp.Or(o.opt.Tolerance, DefaultTolerance), &b.worst, &b.total)
+}
+
+// settle switches buses of lanes, as iterate does, and ends those where none does and that are solved.
+func (o *Outages) settle() {
+	b, s := o.batch, o.s
+	change, inject := false, false
+	for lane, unsolved := range b.unsolved {
+		y := &b.outages[lane]
+		margin := o.margin(b.worst[lane])
+		switch {
+		case !unsolved || margin == 0:
+		case o.opt.EnforceQ && o.enforce(lane, margin):
+			change, y.steps, y.slow = true, 0, 0
+			for i := range b.lengths {
+				b.lengths[i][lane] = math.Inf(1)
+			}
+			for _, bus := range o.responses.buses { // as release
+				if voltage := &b.voltages[bus]; y.released[bus] > 0 && y.kind[bus] == network.PV {
+					sin, cos := math.Sincos(voltage[0][lane])
+					inject, voltage[1][lane] = true, s.vset[bus]
+					b.v[bus][0][lane], b.v[bus][1][lane] = s.vset[bus]*cos, s.vset[bus]*sin
+				}
+			}
+		case b.worst[lane] <= cmp.Or(o.opt.Tolerance, DefaultTolerance):
+			y.solved, b.unsolved[lane] = true, false
+		}
+	}
+	if change {
+		o.evaluate(inject)
+	}
+}
+
+// enforce switches buses of a lane, and reports whether any did.
+func (o *Outages) enforce(lane int, margin float64) bool {
+	b, s, y := o.batch, o.s, &o.batch.outages[lane]
 	for _, k := range s.generators {
 		bus := s.unknown[k]
-		q, v := b.injections[bus][1][lane]-s.qs[bus], b.voltages[bus][1][lane]
-		switch {
-		case b.kind == unitOutages && int(bus) == y.bus, slices.Contains(y.dark, int(bus)):
-		case s.kind[bus] == network.PV && (q > s.qhi[bus]+margin || q < s.qlo[bus]-margin),
-			s.kind[bus] != network.PV && s.atLimit[bus] != 0 && float64(s.atLimit[bus])*(v-s.vset[bus]) > voltageSlack*margin:
-			return true
+		s.q[bus], s.vm[bus] = b.injections[bus][1][lane], b.voltages[bus][1][lane]
+	}
+	o.swap(y)
+	defer o.swap(y)
+	o.markIsland(y.dark)
+	switched := s.enforce(&y.out, margin)
+	if o.unmarkIsland(y.dark); switched {
+		b.unsolved[lane] = o.follow()
+		for _, bus := range o.responses.buses {
+			o.specify(lane, int(bus))
 		}
 	}
-	return false
+	return switched
 }
 
-// loseBranch prepares a lane for the outage of a branch, and reports whether it did.
+// specify takes the solver's reactive injection and kind of a bus.
+func (o *Outages) specify(lane, bus int) {
+	b, s := o.batch, o.s
+	b.specified[bus][1][lane] = s.qs[bus]
+	if b.masks[bus][lane] = 0; s.kind[bus] == network.PQ {
+		b.masks[bus][lane] = -1
+	}
+}
+
+// loseBranch prepares a lane, whose state the solver has, for the outage of a branch, and reports whether it did.
 func (o *Outages) loseBranch(lane, branch int) bool {
-	b, c, y := o.batch, &o.changes[0], &o.batch.outages[lane]
-	o.count = 0
-	o.responses.reset()
+	y, c := &o.batch.outages[lane], &o.changes[0]
 	y.dark = o.cutOff(branch)
 	o.markIsland(y.dark)
 	changes := o.change(branch, c)
@@ -170,85 +274,35 @@ func (o *Outages) loseBranch(lane, branch int) bool {
 		return false
 	}
 	o.count = 1
-	if o.invert(); !o.responses.follow(o) {
-		return false
-	}
-	for j := range columns {
-		var column [maxRows]float64
-		for i := range columns {
-			column[i] = c.entries[i][j]
-		}
-		o.factors.solve(&column)
-		for i := range columns {
-			y.correction[i][j] = column[i]
-		}
-	}
+	o.invert()
 	for i := range c.n {
-		b.x[c.row[i]/2][c.row[i]%2][lane] = c.mismatch[i]
+		o.batch.x[laneStride*(c.row[i]/2)+lanes*(c.row[i]%2)+lane] = c.mismatch[i]
+		o.batch.worst[lane] = max(o.batch.worst[lane], math.Abs(c.mismatch[i]))
 	}
-	y.change, *c = *c, y.change
-	return true
+	return o.follow()
 }
 
-// loseUnit prepares a lane for the outage of a unit, and reports whether it did.
-func (o *Outages) loseUnit(lane, unit int, tolerance float64) bool {
+// loseUnit prepares a lane, whose state the solver has, for the outage of a unit, and reports whether it did.
+func (o *Outages) loseUnit(lane, unit int) bool {
 	s, y := o.s, &o.batch.outages[lane]
-	if o.responses.number == nil {
-		o.responses = o.newResponses()
-	}
-	bus, r := s.net.GenBus[unit], o.responses
+	bus := s.net.GenBus[unit]
 	_, compatible, restore := o.takeOut([]int{unit})
+	o.specify(lane, bus)
+	o.batch.specified[bus][0][lane], s.ps[bus] = s.ps[bus], o.ps[bus]
+	qlo, qhi := s.qlo[bus], s.qhi[bus]
 	restore()
-	y.dark, y.bus, y.released = nil, bus, s.kind[bus] != o.kinds[bus]
-	y.power, y.reactive = s.ps[bus]-o.ps[bus], s.qs[bus]-o.qs[bus]
-	d := [2]float64{s.ps[bus] - o.p[bus], s.qs[bus] - o.q[bus]}
-	if s.kind[bus] != network.PQ {
-		d[1] = 0
-	}
-	o.restoreBase()
-	if !compatible || math.Abs(d[0]) <= tolerance && math.Abs(d[1]) <= tolerance {
-		return false
-	}
-	k := s.position[bus]
-	o.batch.x[k][0][lane], o.batch.x[k][1][lane] = d[0], d[1]
-	if y.correction = [columns][columns]float64{}; !y.released {
-		return true
-	}
-	y.path = r.halves(s, r.number[bus], y.lower, y.upper, y.path)
-	product := 0.0
-	for _, k := range y.path {
-		product += y.upper[k][0]*y.lower[k][0] + y.upper[k][columns]*y.lower[k][columns]
-	}
-	y.correction[0][0] = 1 / (1 + product)
-	return true
-}
-
-// correct takes what a lane's branch changes out of A⁻¹ times the right-hand side, as Outages.solve does.
-func (b *batch) correct(lane int) {
-	c := &b.outages[lane]
-	var u, y [columns]float64
-	for _, k := range c.path {
-		z, x := &c.upper[k], &b.x[k]
-		x0, x1 := x[0][lane], x[1][lane]
-		for i := range u {
-			u[i] += z[i]*x0 + z[columns+i]*x1
-		}
-	}
-	for i := range y {
-		m := &c.correction[i]
-		y[i] = m[0]*u[0] + m[1]*u[1] + m[2]*u[2] + m[3]*u[3]
-	}
-	for _, k := range c.path {
-		z, x := &c.lower[k], &b.x[k]
-		x[0][lane] -= z[0]*y[0] + z[1]*y[1] + z[2]*y[2] + z[3]*y[3]
-		x[1][lane] -= z[4]*y[0] + z[5]*y[1] + z[6]*y[2] + z[7]*y[3]
-	}
+	y.bus, y.qlo, y.qhi = bus, s.qlo[bus], s.qhi[bus]
+	s.qlo[bus], s.qhi[bus] = qlo, qhi // as swap wants them
+	return compatible && o.follow()
 }
 
 // broyden is Outages.broyden in every lane. Its last factor is left to move, and is 0 in lanes that take no step.
 func (b *batch) broyden() {
 	var share [lanes]float64
 	for j, length := range b.lengths {
+		if slices.Min(length[:]) == math.Inf(1) {
+			continue
+		}
 		addDotLanesAVX2(b.x, &share, b.steps[j], &b.total)
 		for lane, unsolved := range b.unsolved {
 			if share[lane] = 0; unsolved {
@@ -286,20 +340,14 @@ func (b *batch) move(s *Solver) (largest quad) {
 	moveLanesAVX2(s.position, b.x, &b.factor, b.voltages, b.v, &laneTerms, &largest, &length)
 	n := len(b.lengths)
 	if b.lengths = append(b.lengths, length); n == len(b.steps) {
-		b.steps = append(b.steps, make([]quad, len(b.x)))
+		b.steps = append(b.steps, make([]float64, len(b.x)))
 	}
 	b.steps[n], b.x = b.x, b.steps[n] // which is written before it is read
 	return largest
 }
 
-// disconnect takes the flow of a lane's branch out of the injections at its ends, or adds what its unit's bus lacks.
+// disconnect takes the flow of a lane's branch out of the injections at its ends.
 func (b *batch) disconnect(s *Solver, lane int) {
-	if b.kind == unitOutages {
-		y := &b.outages[lane]
-		b.injections[y.bus][0][lane] -= y.power
-		b.injections[y.bus][1][lane] -= y.reactive
-		return
-	}
 	branch, y := b.elements[lane], s.admittance
 	i, j := s.net.From[branch], s.net.To[branch]
 	v, w := &b.v[i], &b.v[j]
@@ -317,7 +365,7 @@ func (b *batch) disconnect(s *Solver, lane int) {
 	}
 }
 
-// batched writes the outage of an element from the batch, where it is solved there and no bus switches.
+// batched writes the outage of an element from the batch, where it is solved there.
 func (o *Outages) batched(kind, element int, out *Solution) bool {
 	b, s := o.batch, o.s
 	if b == nil {
@@ -327,7 +375,7 @@ func (o *Outages) batched(kind, element int, out *Solution) bool {
 		o.solveBatch(kind)
 	}
 	lane := slices.Index(b.elements, element)
-	if lane < 0 || b.kind != kind || b.outages[lane].iterations == 0 {
+	if lane < 0 || b.kind != kind || !b.outages[lane].solved {
 		return false
 	}
 	y := &b.outages[lane]
@@ -340,18 +388,10 @@ func (o *Outages) batched(kind, element int, out *Solution) bool {
 		o.rows.v[k] = [2]float64{b.v[k][0][lane], b.v[k][1][lane]}
 	}
 	if kind == unitOutages {
-		_, _, restore := o.takeOut([]int{element})
-		defer restore()
-		s.p[y.bus], s.q[y.bus] = s.p[y.bus]+y.power, s.q[y.bus]+y.reactive
+		defer s.takeOut([]int{element})()
 	}
-	if !y.solved {
-		o.laneSteps = y.iterations
-		return false
-	}
-	if o.opt.EnforceQ && s.enforce(out, reactiveSlack) {
-		return false
-	}
-	out.Iterations, out.Mismatch = y.iterations, y.mismatch
+	copy(s.atLimit, y.atLimit)
+	out.Iterations, out.Mismatch, out.Switches = y.out.Iterations, b.worst[lane], y.out.Switches
 	o.finish(out)
 	o.clearIsland(y.dark, out)
 	if kind == unitOutages {

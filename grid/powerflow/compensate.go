@@ -46,17 +46,16 @@ func (o *Outages) restoreBase() {
 // solution. It reports whether that found a power flow within enforced reactive limits.
 func (o *Outages) compensate(branches []int, out *Solution) bool {
 	s := o.s
-	o.count = 0
 	for _, branch := range branches {
 		if c := &o.changes[o.count]; o.change(branch, c) { // else only references lose flow, and no voltage changes
 			o.count++
 		}
 	}
 	o.invert()
-	if !o.responses.follow(o) {
+	if !o.follow() {
 		return false
 	}
-	if o.count == 1 && len(branches) == 1 && len(s.outUnits) == 0 && out.Iterations == 0 {
+	if o.count == 1 && len(branches) == 1 && len(s.outUnits) == 0 {
 		out.Mismatch = o.firstMismatch(&o.changes[0])
 		return o.iterate(false, out)
 	}
@@ -78,7 +77,7 @@ func (o *Outages) iterate(evaluated bool, out *Solution) bool {
 				return true
 			}
 			if switched {
-				if !o.responses.follow(o) {
+				if !o.follow() {
 					return false
 				}
 				o.release()
@@ -148,47 +147,59 @@ func (o *Outages) firstMismatch(c *change) (worst float64) {
 	return worst
 }
 
-// solve overwrites the right-hand side with the solution of the changed Jacobian. Let A·B be the base Jacobian's
-// triangular factors, E·C·Eᵀ the change of its rows, and Z = Eᵀ(A·B)⁻¹E. The solution is B⁻¹(x − A⁻¹E·(I +
-// C·Z)⁻¹C·(EᵀB⁻¹)x), with x = A⁻¹ times the right-hand side. EᵀB⁻¹ and A⁻¹E are the halves.
+// solve overwrites the right-hand side with the solution of the changed Jacobian.
 func (o *Outages) solve() {
-	lu := o.s.lu
-	x := lu.rhs
+	lu, r, c := o.s.lu, o.responses, o.correction
 	lu.forward()
-	u := o.branchValues(x)
-	o.responses.solve(o.rowCount(), x, &u)
-	var y [maxRows]float64
-	for i := range o.count {
-		o.changes[i].times(u[columns*i:], y[columns*i:])
+	c.y = c.y[:0]
+	for _, m := range c.switched {
+		c.y = append(c.y, r.left[m].times(lu.rhs))
 	}
-	o.factors.solve(&y)
-	o.responses.take(o.rowCount(), x, &y)
-	for i := range o.count {
-		c, y := &o.changes[i], (*[columns]float64)(y[columns*i:])
-		for _, k := range c.path {
-			z := &c.lower[k]
-			x[2*k] -= z[0]*y[0] + z[1]*y[1] + z[2]*y[2] + z[3]*y[3]
-			x[2*k+1] -= z[4]*y[0] + z[5]*y[1] + z[6]*y[2] + z[7]*y[3]
-		}
+	c.apply(lu.rhs, 2)
+	for t, m := range c.switched {
+		r.right[m].add(-c.y[t], lu.rhs)
 	}
 	lu.backward()
 }
 
-// rowCount is the number of rows that the branches change.
-func (o *Outages) rowCount() int { return columns * o.count }
-
-// branchValues are the unknowns of the branches' rows for x, which is A⁻¹ times a right-hand side.
-func (o *Outages) branchValues(x []float64) (u [maxRows]float64) {
-	for i := range o.count {
-		c, u := &o.changes[i], (*[columns]float64)(u[columns*i:])
+// apply is the part of a solve between those of the base Jacobian's triangular factors A and B. Let E·C·Eᵀ be the change of
+// its rows by branches, and Z = Eᵀ(A·B)⁻¹E. The solution is B⁻¹(x − A⁻¹E·(I + C·Z)⁻¹C·(EᵀB⁻¹)x), with x = A⁻¹ times the
+// right-hand side. EᵀB⁻¹ and A⁻¹E are the halves. What the switched buses do is taken out of EᵀB⁻¹x; y is their products with x
+// before, and what is to be taken out of x after. The numbers of x are stride from one position to the next, and half of it within.
+func (c *correction) apply(x []float64, stride int) {
+	var u, y [maxRows]float64
+	for i := range c.count {
+		c, u := &c.changes[i], (*[columns]float64)(u[columns*i:])
 		for _, k := range c.path {
-			z, x0, x1 := &c.upper[k], x[2*k], x[2*k+1]
+			z, k := &c.upper[k], stride*int(k)
+			x0, x1 := x[k], x[k+stride/2]
 			for i := range u {
 				u[i] += z[i]*x0 + z[columns+i]*x1
 			}
 		}
 	}
-	return u
+	rows := columns * c.count
+	c.factors.Lower(c.y, 0)
+	for i, response := range c.response[:rows] {
+		u[i] -= dot(response, c.y)
+	}
+	for i := range rows {
+		for j, v := range c.matrix[i][:rows] {
+			y[i] += v * u[j]
+		}
+		for t, v := range c.effect[i] {
+			c.y[t] -= v * y[i]
+		}
+	}
+	c.factors.Upper(c.y)
+	for i := range c.count {
+		c, y := &c.changes[i], (*[columns]float64)(y[columns*i:])
+		for _, k := range c.path {
+			z, k := &c.lower[k], stride*int(k)
+			x[k] -= z[0]*y[0] + z[1]*y[1] + z[2]*y[2] + z[3]*y[3]
+			x[k+stride/2] -= z[4]*y[0] + z[5]*y[1] + z[6]*y[2] + z[7]*y[3]
+		}
+	}
 }
 
 // broyden turns a step of the changed base Jacobian into one of Broyden's method, whose inverse Jacobians are stored
@@ -260,6 +271,9 @@ func (o *Outages) invert() {
 	o.inverse = [maxRows][maxRows]float64{}
 	for i := range o.count {
 		c := &o.changes[i]
+		if c.lower == nil {
+			c.lower, c.upper = make([]half, o.s.lu.n), make([]half, o.s.lu.n)
+		}
 		for _, k := range c.path {
 			c.lower[k], c.upper[k] = half{}, half{}
 		}
@@ -285,22 +299,45 @@ func (o *Outages) invert() {
 	}
 }
 
-// factor factors I + C·Z, with the changes C of the rows and the inverse Jacobian Z there.
-func (o *Outages) factor(inverse *[maxRows][maxRows]float64) bool {
-	n := o.rowCount()
+// factor writes (I + C·Z)⁻¹C, with the changes C of the rows and the inverse Jacobian Z there. It returns false where that is singular.
+func (c *correction) factor(inverse *[maxRows][maxRows]float64) bool {
+	n := columns * c.count
+	var a [maxRows][2 * maxRows]float64 // I + C·Z, and C from column n on; eliminated with row pivots
 	for i := range n {
-		c, row := &o.changes[i/columns], &o.factors.a[i]
-		*row = [maxRows]float64{}
-		for k, entry := range c.entries[i%columns] {
-			if entry != 0 {
+		first, row := i&^(columns-1), &a[i]
+		for k, entry := range c.changes[i/columns].entries[i%columns] {
+			if row[n+first+k] = entry; entry != 0 {
 				for j := range n {
-					row[j] += entry * inverse[i&^(columns-1)+k][j]
+					row[j] += entry * inverse[first+k][j]
 				}
 			}
 		}
 		row[i]++
 	}
-	return o.factors.factor(n)
+	for k := range n {
+		best := k
+		for i := k + 1; i < n; i++ {
+			if math.Abs(a[i][k]) > math.Abs(a[best][k]) {
+				best = i
+			}
+		}
+		a[k], a[best] = a[best], a[k]
+		if !(math.Abs(a[k][k]) > 1e-10) {
+			return false
+		}
+		for i := range n {
+			factor := a[i][k] / a[k][k]
+			for j := k + 1; j < 2*n && i != k && factor != 0; j++ {
+				a[i][j] -= factor * a[k][j]
+			}
+		}
+	}
+	for i := range n {
+		for j, v := range a[i][n : 2*n] {
+			c.matrix[i][j] = v / a[i][i]
+		}
+	}
+	return true
 }
 
 // finish writes the result of a compensated solve.
@@ -328,15 +365,6 @@ type change struct {
 	reactive     [columns][columns]float64
 	lower, upper []half  // the halves of the inverse base Jacobian at the changed rows, by position
 	path         []int32 // their positions that are not zero
-}
-
-// times writes the change times a vector of its columns.
-func (c *change) times(u, y []float64) {
-	for i := range c.n {
-		for k := range c.n {
-			y[i] += c.entries[i][k] * u[k]
-		}
-	}
 }
 
 // change writes that of a branch, and reports whether there is one.
@@ -383,56 +411,4 @@ func (o *Outages) change(branch int, c *change) bool {
 		put(row[1-i], [4]float64{h, n, -n, h})
 	}
 	return c.n > 0
-}
-
-// smallLU are the factors of a matrix of few rows, with row pivots.
-type smallLU struct {
-	n   int
-	a   [maxRows][maxRows]float64
-	row [maxRows]int
-}
-
-// factor factors the n rows of a.
-func (f *smallLU) factor(n int) bool {
-	f.n = n
-	for i := range n {
-		f.row[i] = i
-	}
-	for k := range n {
-		best := k
-		for i := k + 1; i < n; i++ {
-			if math.Abs(f.a[i][k]) > math.Abs(f.a[best][k]) {
-				best = i
-			}
-		}
-		f.a[k], f.a[best] = f.a[best], f.a[k]
-		f.row[k], f.row[best] = f.row[best], f.row[k]
-		if !(math.Abs(f.a[k][k]) > 1e-10) {
-			return false
-		}
-		for i := k + 1; i < n; i++ {
-			f.a[i][k] /= f.a[k][k]
-			for j := k + 1; j < n; j++ {
-				f.a[i][j] -= f.a[i][k] * f.a[k][j]
-			}
-		}
-	}
-	return true
-}
-
-func (f *smallLU) solve(y *[maxRows]float64) {
-	var x [maxRows]float64
-	for i := range f.n {
-		x[i] = y[f.row[i]]
-		for j := range i {
-			x[i] -= f.a[i][j] * x[j]
-		}
-	}
-	for i := f.n - 1; i >= 0; i-- {
-		for j := i + 1; j < f.n; j++ {
-			x[i] -= f.a[i][j] * x[j]
-		}
-		x[i] /= f.a[i][i]
-	}
-	*y = x
 }

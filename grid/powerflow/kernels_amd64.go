@@ -41,22 +41,28 @@ func lengthsAVX2(x []float64, largest, squares *[4]float64)
 func addDotAVX2(x []float64, factor float64, a []float64, sums *[4]float64)
 
 //go:noescape
-func forwardLanesAVX2(start, row []int32, lower []float64, x []quad)
+func forwardLanesAVX2(start, row []int32, lower, x []float64)
 
 //go:noescape
-func backwardLanesAVX2(start, row []int32, upper, inverse []float64, x []quad)
+func backwardLanesAVX2(start, row []int32, upper, inverse, x []float64)
 
 //go:noescape
 func injectLanesAVX2(first []int32, entries []admittance, v, voltages []quad, gd, bd []float64, injections []quad)
 
 //go:noescape
-func mismatchLanesAVX2(position []int32, kind []network.Kind, ps, qs []float64, injections, x []quad, size float64, worst, total *[lanes]float64)
+func mismatchLanesAVX2(position []int32, masks [][lanes]int64, specified, injections []quad, x []float64, size float64, worst, total *[lanes]float64)
 
 //go:noescape
-func moveLanesAVX2(position []int32, x []quad, factor *[lanes]float64, voltages, v []quad, terms *[18][lanes]float64, largest *quad, squares *[lanes]float64)
+func moveLanesAVX2(position []int32, x []float64, factor *[lanes]float64, voltages, v []quad, terms *[18][lanes]float64, largest *quad, squares *[lanes]float64)
 
 //go:noescape
-func addDotLanesAVX2(x []quad, factor *[lanes]float64, a []quad, sums *[lanes]float64)
+func addDotLanesAVX2(x []float64, factor *[lanes]float64, a []float64, sums *[lanes]float64)
+
+//go:noescape
+func timesLanesAVX2(positions []int32, values, x []float64, sums *[lanes]float64)
+
+//go:noescape
+func addLanesAVX2(positions []int32, values, x []float64, factors *[lanes]float64)
 
 //go:noescape
 func loadingAVX2(ends [][2]int32, terms [][3][lanes]float64, v [][2]float64, rate, fromFloor, toFloor []float64, rounded float64, list []int32) (n int)

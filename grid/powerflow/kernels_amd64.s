@@ -477,7 +477,7 @@ eliminateEnd:
 	VBROADCASTSD 16(block), Y6 \
 	VBROADCASTSD 24(block), Y7
 
-// func forwardLanesAVX2(start, row []int32, lower []float64, x []quad)
+// func forwardLanesAVX2(start, row []int32, lower, x []float64)
 TEXT ·forwardLanesAVX2(SB), NOSPLIT, $0-96
 	MOVQ start_base+0(FP), SI
 	MOVQ start_len+8(FP), CX
@@ -529,7 +529,7 @@ forwardLanesEnd:
 	VZEROUPPER
 	RET
 
-// func backwardLanesAVX2(start, row []int32, upper, inverse []float64, x []quad)
+// func backwardLanesAVX2(start, row []int32, upper, inverse, x []float64)
 TEXT ·backwardLanesAVX2(SB), NOSPLIT, $0-120
 	MOVQ start_base+0(FP), SI
 	MOVQ start_len+8(FP), CX
@@ -655,16 +655,15 @@ injectLanesEnd:
 	VZEROUPPER
 	RET
 
-// func mismatchLanesAVX2(position []int32, kind []network.Kind, ps, qs []float64, injections, x []quad, size float64, worst, total *[lanes]float64)
-TEXT ·mismatchLanesAVX2(SB), NOSPLIT, $0-168
+// func mismatchLanesAVX2(position []int32, masks [][lanes]int64, specified, injections []quad, x []float64, size float64, worst, total *[lanes]float64)
+TEXT ·mismatchLanesAVX2(SB), NOSPLIT, $0-144
 	MOVQ         position_base+0(FP), SI
 	MOVQ         position_len+8(FP), CX
-	MOVQ         kind_base+24(FP), DI
-	MOVQ         ps_base+48(FP), R8
-	MOVQ         qs_base+72(FP), R9
-	MOVQ         injections_base+96(FP), R10
-	MOVQ         x_base+120(FP), R12
-	VBROADCASTSD size+144(FP), Y11
+	MOVQ         masks_base+24(FP), DI
+	MOVQ         specified_base+48(FP), R8
+	MOVQ         injections_base+72(FP), R10
+	MOVQ         x_base+96(FP), R12
+	VBROADCASTSD size+120(FP), Y11
 	VPCMPEQQ     Y9, Y9, Y9
 	VPSRLQ       $1, Y9, Y10
 	VXORPD       Y12, Y12, Y12
@@ -679,17 +678,12 @@ mismatchLanes:
 	JLT          mismatchLanesNext
 	MOVQ         AX, DX
 	SHLQ         $6, DX
-	VBROADCASTSD (R8)(AX*8), Y0
-	VBROADCASTSD (R9)(AX*8), Y1
+	VMOVUPD      (R8)(DX*1), Y0
+	VMOVUPD      32(R8)(DX*1), Y1
 	VSUBPD       (R10)(DX*1), Y0, Y0
 	VSUBPD       32(R10)(DX*1), Y1, Y1
-	MOVBLZX      (DI)(AX*1), DX
-	NEGQ         DX
-	SBBQ         DX, DX
-	NOTQ         DX
-	VMOVQ        DX, X2
-	VPBROADCASTQ X2, Y2
-	VANDPD       Y2, Y1, Y1
+	SHRQ         $1, DX
+	VANDPD       (DI)(DX*1), Y1, Y1
 	VANDPD       Y10, Y0, Y3
 	VANDPD       Y10, Y1, Y4
 	VCMPPD       $6, Y11, Y3, Y5
@@ -712,14 +706,14 @@ mismatchLanesNext:
 	JMP  mismatchLanes
 
 mismatchLanesEnd:
-	MOVQ    worst+152(FP), R8
-	MOVQ    total+160(FP), R9
+	MOVQ    worst+128(FP), R8
+	MOVQ    total+136(FP), R9
 	VMOVUPD Y12, (R8)
 	VMOVUPD Y13, (R9)
 	VZEROUPPER
 	RET
 
-// func moveLanesAVX2(position []int32, x []quad, factor *[lanes]float64, voltages, v []quad, terms *[18][lanes]float64, largest *quad, squares *[lanes]float64)
+// func moveLanesAVX2(position []int32, x []float64, factor *[lanes]float64, voltages, v []quad, terms *[18][lanes]float64, largest *quad, squares *[lanes]float64)
 TEXT ·moveLanesAVX2(SB), NOSPLIT, $0-128
 	MOVQ     position_base+0(FP), SI
 	MOVQ     position_len+8(FP), CX
@@ -805,10 +799,11 @@ moveLanesEnd:
 	VZEROUPPER
 	RET
 
-// func addDotLanesAVX2(x []quad, factor *[lanes]float64, a []quad, sums *[lanes]float64)
+// func addDotLanesAVX2(x []float64, factor *[lanes]float64, a []float64, sums *[lanes]float64)
 TEXT ·addDotLanesAVX2(SB), NOSPLIT, $0-64
 	MOVQ    x_base+0(FP), SI
 	MOVQ    x_len+8(FP), CX
+	SHRQ    $3, CX
 	MOVQ    factor+24(FP), R9
 	MOVQ    a_base+32(FP), DI
 	MOVQ    sums+56(FP), R8
@@ -836,6 +831,65 @@ addDotLanes:
 addDotLanesEnd:
 	VADDPD  Y3, Y2, Y2
 	VMOVUPD Y2, (R8)
+	VZEROUPPER
+	RET
+
+// func timesLanesAVX2(positions []int32, values, x []float64, sums *[lanes]float64)
+TEXT ·timesLanesAVX2(SB), NOSPLIT, $0-80
+	MOVQ   positions_base+0(FP), SI
+	MOVQ   positions_len+8(FP), CX
+	MOVQ   values_base+24(FP), DI
+	MOVQ   x_base+48(FP), R10
+	MOVQ   sums+72(FP), R8
+	VXORPD Y0, Y0, Y0
+	VXORPD Y1, Y1, Y1
+
+timesLanes:
+	DECQ         CX
+	JLT          timesLanesEnd
+	MOVLQSX      (SI), BX
+	SHLQ         $6, BX
+	VBROADCASTSD (DI), Y2
+	VBROADCASTSD 8(DI), Y3
+	VFMADD231PD  (R10)(BX*1), Y2, Y0
+	VFMADD231PD  32(R10)(BX*1), Y3, Y1
+	ADDQ         $4, SI
+	ADDQ         $16, DI
+	JMP          timesLanes
+
+timesLanesEnd:
+	VADDPD  Y1, Y0, Y0
+	VMOVUPD Y0, (R8)
+	VZEROUPPER
+	RET
+
+// func addLanesAVX2(positions []int32, values, x []float64, factors *[lanes]float64)
+TEXT ·addLanesAVX2(SB), NOSPLIT, $0-80
+	MOVQ    positions_base+0(FP), SI
+	MOVQ    positions_len+8(FP), CX
+	MOVQ    values_base+24(FP), DI
+	MOVQ    x_base+48(FP), R10
+	MOVQ    factors+72(FP), R8
+	VMOVUPD (R8), Y0
+
+addLanes:
+	DECQ         CX
+	JLT          addLanesEnd
+	MOVLQSX      (SI), BX
+	SHLQ         $6, BX
+	VBROADCASTSD (DI), Y2
+	VBROADCASTSD 8(DI), Y3
+	VMOVUPD      (R10)(BX*1), Y4
+	VMOVUPD      32(R10)(BX*1), Y5
+	VFMADD231PD  Y0, Y2, Y4
+	VFMADD231PD  Y0, Y3, Y5
+	VMOVUPD      Y4, (R10)(BX*1)
+	VMOVUPD      Y5, 32(R10)(BX*1)
+	ADDQ         $4, SI
+	ADDQ         $16, DI
+	JMP          addLanes
+
+addLanesEnd:
 	VZEROUPPER
 	RET
 

@@ -18,13 +18,15 @@ func mismatchAVX2(_ []int32, _ []network.Kind, _, _, _, _, _ []float64, _ float6
 	return 0, 0
 }
 
-func forwardLanesAVX2(_, _ []int32, _ []float64, _ []quad)                             {}
-func backwardLanesAVX2(_, _ []int32, _, _ []float64, _ []quad)                         {}
+func forwardLanesAVX2(_, _ []int32, _, _ []float64)                                    {}
+func backwardLanesAVX2(_, _ []int32, _, _, _ []float64)                                {}
 func injectLanesAVX2(_ []int32, _ []admittance, _, _ []quad, _, _ []float64, _ []quad) {}
-func addDotLanesAVX2(_ []quad, _ *[lanes]float64, _ []quad, _ *[lanes]float64)         {}
-func mismatchLanesAVX2(_ []int32, _ []network.Kind, _, _ []float64, _, _ []quad, _ float64, _, _ *[lanes]float64) {
+func timesLanesAVX2(_ []int32, _, _ []float64, _ *[lanes]float64)                      {}
+func addLanesAVX2(_ []int32, _, _ []float64, _ *[lanes]float64)                        {}
+func addDotLanesAVX2(_ []float64, _ *[lanes]float64, _ []float64, _ *[lanes]float64)   {}
+func mismatchLanesAVX2(_ []int32, _ [][lanes]int64, _, _ []quad, _ []float64, _ float64, _, _ *[lanes]float64) {
 }
-func moveLanesAVX2(_ []int32, _ []quad, _ *[lanes]float64, _, _ []quad, _ *[18][lanes]float64, _ *quad, _ *[lanes]float64) {
+func moveLanesAVX2(_ []int32, _ []float64, _ *[lanes]float64, _, _ []quad, _ *[18][lanes]float64, _ *quad, _ *[lanes]float64) {
 }
 func loadingAVX2(_ [][2]int32, _ [][3][lanes]float64, _ [][2]float64, _, _, _ []float64, _ float64, _ []int32) int {
 	return 0

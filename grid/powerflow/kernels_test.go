@@ -168,11 +168,11 @@ func TestLanesTurnByWideAngles(t *testing.T) {
 		t.Skip("without vectors")
 	}
 	for _, angle := range []float64{1e-3, -0.5, 1, laneAngle, -laneAngle} {
-		x, voltages, v := make([]quad, 1), make([]quad, 1), make([]quad, 1)
+		x, voltages, v := make([]float64, laneStride), make([]quad, 1), make([]quad, 1)
 		var factor, squares [lanes]float64
 		var largest quad
 		for lane := range lanes {
-			x[0][0][lane], x[0][1][lane], factor[lane] = angle, 0.1, 1
+			x[lane], x[lanes+lane], factor[lane] = angle, 0.1, 1
 			voltages[0][1][lane], v[0][0][lane], v[0][1][lane] = 1, 0.6, 0.8
 		}
 		moveLanesAVX2([]int32{0}, x, &factor, voltages, v, &laneTerms, &largest, &squares)

@@ -30,18 +30,14 @@ type Outages struct {
 	rows                *rows
 	v                   [][2]float64 // voltages of the base
 	hasBaseFactors      bool         // the solver has the base's factors, kinds and injections
-	changes             [maxOut]change
-	count               int                       // of these
-	inverse             [maxRows][maxRows]float64 // base Jacobian, in their rows and columns
-	factors             smallLU
-	steps               [][]float64
-	lengths             []float64 // squared, of these steps
-	responses           *responses
-	batch               *batch              // nil until Ahead
-	laneSteps           int                 // of a batch that Without continues
-	dead                []bool              // buses of islands without a reference
-	sides               [][]int             // of bridges, without the reference
-	supplied            map[string]*Outages // of other references
+	*correction
+	steps     [][]float64
+	lengths   []float64 // squared, of these steps
+	responses *responses
+	batch     *batch              // nil until Ahead
+	dead      []bool              // buses of islands without a reference
+	sides     [][]int             // of bridges, without the reference
+	supplied  map[string]*Outages // of other references
 }
 
 // Outage is one power flow without branches or units.
@@ -97,9 +93,7 @@ func (s *Solver) NewOutages(input Input, opt Options, base *Solution) (*Outages,
 	s.rows = o.rows
 	o.v = slices.Clone(o.rows.v)
 	o.p, o.q = slices.Clone(s.p), slices.Clone(s.q)
-	for i := range o.changes {
-		o.changes[i].lower, o.changes[i].upper = make([]half, s.lu.n), make([]half, s.lu.n)
-	}
+	o.correction = &correction{}
 	o.supplied = map[string]*Outages{}
 	o.sides = s.sides()
 	return o, nil
@@ -155,15 +149,11 @@ func (o *Outages) Without(branches, units []int, dark []int, out *Solution) (res
 	s := o.s
 	s.reset(out)
 	o.restoreBase()
-	if out.Iterations, o.laneSteps = o.laneSteps, 0; out.Iterations == 0 {
-		copy(s.vm, o.base.Vm)
-		copy(s.va, o.base.Va)
-		copy(o.rows.v, o.v)
-	}
+	copy(s.vm, o.base.Vm)
+	copy(s.va, o.base.Va)
+	copy(o.rows.v, o.v)
 	o.lengths = o.lengths[:0]
-	if o.responses.reset(); o.responses.number == nil && (o.opt.EnforceQ || len(units) > 0) {
-		o.responses = o.newResponses()
-	}
+	o.respond(len(units) > 0)
 	defer s.open(branches)()
 	input, compatible, restore := o.takeOut(units)
 	defer restore()
@@ -188,6 +178,14 @@ func (o *Outages) Without(branches, units []int, dark []int, out *Solution) (res
 		out.Pg[unit], out.Qg[unit] = 0, 0
 	}
 	return result, err
+}
+
+// respond has no branch out and nothing switched, and the changes of rows where buses may switch. The solver has the base's state.
+func (o *Outages) respond(released bool) {
+	o.count = 0
+	if o.reset(); o.responses.number == nil && (o.opt.EnforceQ || released) {
+		o.responses = o.newResponses()
+	}
 }
 
 // takeOut takes units out of the base, and returns the input without them and what puts them back. compatible says whether the
@@ -253,6 +251,9 @@ func (o *Outages) Supplied(former, further []int) (*Outages, error) {
 	y, err := s.NewOutages(input, o.opt, o.base)
 	if err != nil {
 		return nil, err
+	}
+	if len(former) == 0 {
+		y.correction = o.correction // which one of them uses at a time
 	}
 	if (len(o.supplied)+1)*len(o.s.lu.data) > suppliedNumbers {
 		clear(o.supplied)

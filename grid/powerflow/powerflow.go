@@ -190,11 +190,7 @@ func New(n *network.Network) (*Solver, error) {
 			return nil, fmt.Errorf("powerflow: network %s, bus %d: the reference bus has no generator in service, so that no power takes up the balance", n.Name, n.BusID[r])
 		}
 	}
-	s.branchesAt = make([][]int32, buses)
-	for k, from := range n.From {
-		s.branchesAt[from] = append(s.branchesAt[from], int32(k))
-		s.branchesAt[n.To[k]] = append(s.branchesAt[n.To[k]], int32(k))
-	}
+	s.branchesAt = n.BranchesAt()
 	s.analyse()
 	f64 := func() []float64 { return make([]float64, buses) }
 	s.qlo, s.qhi = f64(), f64()

@@ -11,7 +11,7 @@ import (
 
 // responses serve power flows with the base factors after buses have switched between PV and PQ. A switch replaces a
 // row of the base Jacobian A·B, the identity's by that of the reactive balance or the other way round. D are the
-// changes of all rows, those of the branch that is out and of the switched buses. As in Outages.solve, the solution of
+// changes of all rows, those of the branch that is out and of the switched buses. As in correction.apply, the solution of
 // the changed Jacobian is B⁻¹(x − A⁻¹E·(I + D(A·B)⁻¹E)⁻¹·DB⁻¹x). What belongs to the base is kept.
 type responses struct {
 	buses        []int32 // that may switch
@@ -24,14 +24,13 @@ type responses struct {
 	lower, upper []half      // of use
 	path         []int32     // of these
 	positions    []int32     // of halves
-	// The buses whose kind is not the base's, in the order in which they switched, and the factors of their part of the matrix.
-	switched   []int32
-	isSwitched []bool
-	factors    dense.LU
-	// response is what a unit at the row of each switched bus does at the branch's rows, times the upper factor's inverse. effect
-	// is the lower one's inverse times what a unit at each of the branch's rows does at the switched buses.
-	response, effect [maxRows][]float64
-	y                []float64
+	terms        []laneTerm  // by number; zero between steps
+}
+
+// laneTerm is of a bus that has switched in lanes.
+type laneTerm struct {
+	used              bool
+	products, factors [lanes]float64 // of the bus's left vector, and of its right one
 }
 
 // entry is an entry of a row, by its place among the unknowns.
@@ -59,6 +58,17 @@ func (v *sparse) add(factor float64, x []float64) {
 		x[2*k] += factor * v.values[2*i]
 		x[2*k+1] += factor * v.values[2*i+1]
 	}
+}
+
+// columns are the products with the columns of halves.
+func (v *sparse) columns(halves []half) (sum [columns]float64) {
+	for i, k := range v.positions {
+		h, a, b := &halves[k], v.values[2*i], v.values[2*i+1]
+		for j := range sum {
+			sum[j] += a*h[j] + b*h[columns+j]
+		}
+	}
+	return sum
 }
 
 // newResponses has the changes of rows at the base.
@@ -98,18 +108,32 @@ func (o *Outages) newResponses() *responses {
 		}
 	}
 	n := len(r.buses)
-	r.left, r.right, r.products, r.isSwitched = make([]sparse, n), make([]sparse, n), make([][]float64, n), make([]bool, n)
+	r.left, r.right = make([]sparse, n), make([]sparse, n)
+	r.products, r.terms = make([][]float64, n), make([]laneTerm, n)
 	return r
 }
 
 // use computes a bus's vectors.
 func (r *responses) use(s *Solver, m int32) {
-	if r.products[m] != nil {
+	left, right := &r.left[m], &r.right[m]
+	if left.positions != nil {
 		return
 	}
-	r.products[m] = slices.Repeat([]float64{math.NaN()}, len(r.buses))
-	r.path = r.halves(s, m, r.lower, r.upper, r.path)
-	left, right := &r.left[m], &r.right[m]
+	for _, k := range r.path {
+		r.lower[k], r.upper[k] = half{}, half{}
+	}
+	r.positions = r.positions[:0]
+	for _, e := range r.rows[m] {
+		r.positions = append(r.positions, e.column/2)
+	}
+	r.path = s.lu.path(r.path[:0], r.positions)
+	r.lower[s.position[r.buses[m]]][columns] = 1
+	for _, e := range r.rows[m] {
+		r.upper[e.column/2][columns*(e.column%2)] = e.value
+	}
+	s.lu.halves(r.lower, r.upper, r.path)
+	n := len(r.path)
+	*left, *right = sparse{make([]int32, 0, n), make([]float64, 0, 2*n)}, sparse{make([]int32, 0, n), make([]float64, 0, 2*n)}
 	for _, k := range r.path {
 		left.positions, left.values = append(left.positions, k), append(left.values, r.upper[k][0], r.upper[k][columns])
 		if l := &r.lower[k]; l[0] != 0 || l[columns] != 0 {
@@ -118,94 +142,83 @@ func (r *responses) use(s *Solver, m int32) {
 	}
 }
 
-// halves writes the vectors of a bus in the first columns of halves, which are not zero on a path. It returns the new path.
-func (r *responses) halves(s *Solver, m int32, lower, upper []half, path []int32) []int32 {
-	for _, k := range path {
-		lower[k], upper[k] = half{}, half{}
-	}
-	r.positions = r.positions[:0]
-	for _, e := range r.rows[m] {
-		r.positions = append(r.positions, e.column/2)
-	}
-	path = s.lu.path(path[:0], r.positions)
-	lower[s.position[r.buses[m]]][columns] = 1
-	for _, e := range r.rows[m] {
-		upper[e.column/2][columns*(e.column%2)] = e.value
-	}
-	s.lu.halves(lower, upper, path)
-	return path
+// correction is what an outage changes of the base Jacobian.
+type correction struct {
+	changes [maxOut]change
+	count   int                       // of these
+	inverse [maxRows][maxRows]float64 // base Jacobian, in their rows and columns
+	matrix  [maxRows][maxRows]float64 // (I + C·Z)⁻¹C of apply
+	// The buses whose kind is not the base's, in the order in which they switched, and the factors of their part of the matrix.
+	switched []int32
+	factors  dense.LU
+	// response is what a unit at the row of each switched bus does at the branch's rows, times the upper factor's inverse. effect
+	// is the lower one's inverse times what a unit at each of the branch's rows does at the switched buses.
+	response, effect [maxRows][]float64
+	y                []float64
 }
 
 // reset has no switched bus.
-func (r *responses) reset() {
-	for _, m := range r.switched {
-		r.isSwitched[m] = false
+func (c *correction) reset() {
+	c.switched = c.switched[:0]
+	for i := range c.response {
+		c.response[i], c.effect[i] = c.response[i][:0], c.effect[i][:0]
 	}
-	r.switched = r.switched[:0]
-	for i := range r.response {
-		r.response[i], r.effect[i] = r.response[i][:0], r.effect[i][:0]
-	}
-	r.factors.Resize(0)
+	c.factors.Resize(0)
 }
 
 // follow factors the matrix of the buses whose kind is not the base's, and that of the branches' rows in what remains. It
 // returns false where that is singular.
-func (r *responses) follow(o *Outages) bool {
-	s := o.s
-	if slices.ContainsFunc(r.switched, func(m int32) bool { b := r.buses[m]; return s.kind[b] == o.kinds[b] }) {
-		r.reset()
+func (o *Outages) follow() bool {
+	s, r, c := o.s, o.responses, o.correction
+	if slices.ContainsFunc(c.switched, func(m int32) bool { b := r.buses[m]; return s.kind[b] == o.kinds[b] }) {
+		c.reset()
 	}
-	factored := len(r.switched)
+	factored := len(c.switched)
 	for m, b := range r.buses {
-		if s.kind[b] != o.kinds[b] && !r.isSwitched[m] {
+		if s.kind[b] != o.kinds[b] && !slices.Contains(c.switched, int32(m)) {
 			r.use(s, int32(m))
-			r.isSwitched[m] = true
-			r.switched = append(r.switched, int32(m))
+			c.switched = append(c.switched, int32(m))
 		}
 	}
-	for k := range o.count {
-		c := &o.changes[k]
+	for k := range c.count {
+		c := &c.changes[k]
 		for i := 1; i < c.n; i += 2 {
 			if c.entries[i] = c.reactive[i]; s.kind[s.unknown[c.row[i]/2]] != network.PQ {
 				c.entries[i] = [columns]float64{}
 			}
 		}
 	}
-	rows := o.rowCount()
-	n := len(r.switched)
-	r.factors.Resize(n)
-	for t, m := range r.switched {
-		row, first, isNew := r.factors.Row(t), factored, t >= factored
+	rows, n := columns*c.count, len(c.switched)
+	c.factors.Resize(n)
+	for t, m := range c.switched {
+		row, first, isNew := c.factors.Row(t), factored, t >= factored
 		if isNew {
 			first = 0
-			r.right[m].add(1, r.x)
-			response := o.branchValues(r.x)
-			r.right[m].clear(r.x)
-			r.left[m].add(1, r.x)
-			var effect [maxRows]float64
-			for i := range o.count {
-				c, effect := &o.changes[i], effect[columns*i:]
-				for _, k := range c.path {
-					for i := range columns {
-						effect[i] += c.lower[k][i]*r.x[2*k] + c.lower[k][columns+i]*r.x[2*k+1]
-					}
+			for i := range c.count {
+				response, effect := r.right[m].columns(c.changes[i].upper), r.left[m].columns(c.changes[i].lower)
+				for j := range columns {
+					k := columns*i + j
+					c.response[k], c.effect[k] = append(c.response[k], response[j]), append(c.effect[k], effect[j])
 				}
-			}
-			for i := range rows {
-				r.response[i], r.effect[i] = append(r.response[i], response[i]), append(r.effect[i], effect[i])
 			}
 		}
-		products, isSpread := r.products[m], isNew
+		if r.products[m] == nil && n > 1 {
+			r.products[m] = slices.Repeat([]float64{math.NaN()}, len(r.buses))
+		}
+		products, isSpread := r.products[m], false
 		for j := first; j < n; j++ {
-			i := r.switched[j]
-			if products[i] != products[i] {
-				if !isSpread {
-					r.left[m].add(1, r.x)
-					isSpread = true
-				}
-				products[i] = r.right[i].times(r.x)
+			i := c.switched[j]
+			if products != nil && products[i] == products[i] {
+				row[j] = products[i]
+				continue
 			}
-			row[j] = products[i]
+			if !isSpread {
+				r.left[m].add(1, r.x)
+				isSpread = true
+			}
+			if row[j] = r.right[i].times(r.x); products != nil {
+				products[i] = row[j]
+			}
 		}
 		if isSpread {
 			r.left[m].clear(r.x)
@@ -214,18 +227,18 @@ func (r *responses) follow(o *Outages) bool {
 			row[t]++
 		}
 	}
-	r.factors.Factor(factored)
+	c.factors.Factor(factored)
 	for i := range rows {
-		r.factors.UpperTransposed(r.response[i], factored)
-		r.factors.Lower(r.effect[i], factored)
+		c.factors.UpperTransposed(c.response[i], factored)
+		c.factors.Lower(c.effect[i], factored)
 	}
-	remaining := o.inverse
-	for j, response := range r.response[:rows] {
-		for i, effect := range r.effect[:rows] {
+	remaining := c.inverse
+	for j, response := range c.response[:rows] {
+		for i, effect := range c.effect[:rows] {
 			remaining[j][i] -= dot(response, effect)
 		}
 	}
-	return o.factor(&remaining)
+	return c.factor(&remaining)
 }
 
 // clear zeroes the positions of v in x.
@@ -235,55 +248,17 @@ func (v *sparse) clear(x []float64) {
 	}
 }
 
-// solve begins a solve with x, which is A⁻¹ times the right-hand side. It takes what the switched buses do out of u, the
-// branches' part of B⁻¹x, of a number of rows.
-func (r *responses) solve(rows int, x []float64, u *[maxRows]float64) {
-	r.y = r.y[:0]
-	for _, m := range r.switched {
-		r.y = append(r.y, r.left[m].times(x))
-	}
-	r.factors.Lower(r.y, 0)
-	for i, response := range r.response[:rows] {
-		u[i] -= dot(response, r.y)
-	}
-}
-
-// take ends it with the solution y for the branches' rows. It takes the switched rows' part out of x.
-func (r *responses) take(rows int, x []float64, y *[maxRows]float64) {
-	for i, effect := range r.effect[:rows] {
-		for t, v := range effect {
-			r.y[t] -= v * y[i]
-		}
-	}
-	r.factors.Upper(r.y)
-	for t, m := range r.switched {
-		r.right[m].add(-r.y[t], x)
-	}
-}
-
-// mismatch is that of the solver, without what no step is taken for, with the distance of the voltages that switched to their
-// set-points.
+// mismatch is that of the solver, without what no step is taken for.
 func (o *Outages) mismatch() (worst float64, bus int) {
-	s, r := o.s, o.responses
-	size := negligible * cmp.Or(o.opt.Tolerance, DefaultTolerance)
-	if vectors && s.dead == nil && !s.rounded && len(s.unknown)+len(s.net.References) == len(s.position) {
-		var sum float64
-		if worst, sum = mismatchAVX2(s.position, s.kind, s.ps, s.qs, s.p, s.q, s.lu.rhs, size); sum != sum {
-			worst = sum
-		}
-	} else {
-		worst, bus = s.mismatch(size)
+	s, size := o.s, negligible*cmp.Or(o.opt.Tolerance, DefaultTolerance)
+	if !vectors || s.dead != nil || s.rounded || len(s.unknown)+len(s.net.References) != len(s.position) {
+		return s.mismatch(size)
 	}
-	for _, m := range r.switched {
-		if b := r.buses[m]; s.kind[b] == network.PV {
-			d := s.vset[b]/s.vm[b] - 1
-			s.lu.rhs[2*s.position[b]+1] = d
-			if math.Abs(d) > worst {
-				worst, bus = math.Abs(d), int(b)
-			}
-		}
+	worst, sum := mismatchAVX2(s.position, s.kind, s.ps, s.qs, s.p, s.q, s.lu.rhs, size)
+	if sum != sum {
+		worst = sum
 	}
-	return worst, bus
+	return worst, 0
 }
 
 // release puts the voltages of buses that have returned to their set-points in the rectangular ones.

@@ -228,27 +228,28 @@ func (y *Security) count(r *AfterOutage) {
 
 // rank sorts the outages, the worst first, and keeps a number of them; 0 is all.
 func (y *Security) rank(worst int) {
-	order := make([]*AfterOutage, len(y.Outages))
-	for i := range order {
-		order[i] = &y.Outages[i]
+	type rank struct {
+		key    [4]float64
+		number int
 	}
-	slices.SortStableFunc(order, func(a, b *AfterOutage) int {
-		if a.Converged != b.Converged {
-			return cmp.Compare(len(b.Reason), len(a.Reason)) // of one the reason is empty
+	order := make([]rank, len(y.Outages))
+	for i := range order {
+		r := &y.Outages[i]
+		if order[i] = (rank{[4]float64{0, r.LostMW, r.LostUnitsMW}, i}); r.Converged {
+			order[i].key[3] = *r.Severity
+		} else {
+			order[i].key[0] = 1
 		}
-		lost := cmp.Or(cmp.Compare(b.LostMW, a.LostMW), cmp.Compare(b.LostUnitsMW, a.LostUnitsMW))
-		if lost != 0 || !a.Converged {
-			return lost
-		}
-		return cmp.Compare(*b.Severity, *a.Severity)
-	})
+	}
+	slices.SortFunc(order, func(a, b rank) int { return cmp.Or(slices.Compare(b.key[:], a.key[:]), a.number-b.number) })
 	if worst > 0 {
 		order = order[:min(worst, len(order))]
 	}
-	y.Outages = make([]AfterOutage, len(order))
+	outages := make([]AfterOutage, len(order))
 	for i, r := range order {
-		y.Outages[i] = *r
+		outages[i] = y.Outages[r.number]
 	}
+	y.Outages = outages
 }
 
 // worker is what a thread solves outages with.
@@ -440,9 +441,9 @@ func (y *securityRun) measure(i int, w *securityWatch, sol *powerflow.Solution, 
 	violated := w.violated[:0]
 	for _, k := range w.measure(sol, voltages, dark) {
 		excess := excesses[k]
-		if excess >= w.extreme[k] {
-			w.keep(k, excess, i)
-			w.floor[k] = max(-math.MaxFloat64, min(excess, y.threshold[k]))
+		if excess > w.extreme[k] { // of equals the first, which most set-points are
+			w.extreme[k], w.outage[k] = excess, i
+			w.floor[k] = math.Nextafter(min(excess, y.threshold[k]), math.Inf(1))
 		}
 		if excess > y.threshold[k] {
 			violated = append(violated, violation{k, w.severity(k, excess)})
