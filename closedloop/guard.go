@@ -14,12 +14,12 @@ type GuardCounts struct {
 
 // add counts a decision.
 func (g *GuardCounts) add(l *Line) {
-	has := func(bits domain.Fallback) bool { return domain.Fallback(l.Fallback)&bits == bits }
-	count(&g.Failing, has(domain.FallbackGuard))
-	count(&g.Incumbent, has(domain.FallbackIncumbent))
-	count(&g.Rescues, has(domain.FallbackRescue))
-	count(&g.Solved, has(domain.FallbackRescue|domain.FallbackSolver))
-	if has(domain.FallbackRescue) {
+	contains := func(bits domain.Fallback) bool { return domain.Fallback(l.Fallback)&bits == bits }
+	count(&g.Failing, contains(domain.FallbackGuard))
+	count(&g.Incumbent, contains(domain.FallbackIncumbent))
+	count(&g.Rescues, contains(domain.FallbackRescue))
+	count(&g.Solved, contains(domain.FallbackRescue|domain.FallbackSolver))
+	if contains(domain.FallbackRescue) {
 		g.RescueWorst = max(g.RescueWorst, l.Latency)
 	}
 }

@@ -29,7 +29,8 @@ type tally struct {
 	withMargins             int       // episodes that have them
 	limits                  limits
 	soft                    softLimits
-	goals, reached, atEnd   int
+	goals, goalsReached     int
+	atEnd                   int
 	guard                   GuardCounts
 	gapBounds               []float64
 	starts, converged, best int       // of a Multistart
@@ -71,7 +72,7 @@ func (a *tally) add(e *EpisodeRecord) {
 	a.countReference(e)
 	if end.GoalReached != nil {
 		a.goals++
-		count(&a.reached, *end.GoalReached)
+		count(&a.goalsReached, *end.GoalReached)
 		count(&a.atEnd, end.AtEnd != nil && *end.AtEnd)
 	}
 	if len(end.Margins) == len(a.spec.Margins) {
@@ -181,10 +182,11 @@ func ratio(k, n int) Number { return Number(float64(k) / float64(n)) }
 
 func (a *tally) result(h *Header) *Result {
 	r := a.total
-	r.Case, r.Method, r.Seed, r.Commit, r.Device = h.Case, h.Method, h.Seed, h.Commit, h.Device
-	r.Source, r.ScenesSHA256 = Source{h.ProblemSHA256, h.ModelSHA256, h.Backend, h.ISA}, h.ScenesSHA256
-	r.Regime, r.Noise, r.Bias, r.Sensing, r.Shift = h.Regime, h.Noise, h.Bias, h.Sensing, h.Shift
-	r.Plant, r.Steps, r.Computing = h.Plant, h.Steps, h.Computing
+	r.Case, r.Method, r.Seed = h.Case, h.Method, h.Seed
+	r.Commit, r.Device, r.Source = h.Commit, h.Device, Source{h.ProblemSHA256, h.ModelSHA256, h.Backend, h.ISA}
+	r.Regime, r.Noise, r.Bias = h.Regime, h.Noise, h.Bias
+	r.Sensing, r.Shift, r.Computing = h.Sensing, h.Shift, h.Computing
+	r.Plant, r.Steps, r.ScenesSHA256 = h.Plant, h.Steps, h.ScenesSHA256
 	r.Safe, r.Feasible, r.CollisionFree = ratio(a.safe, r.Episodes), ratio(r.Decisions-r.Violations, r.Decisions), Number(math.NaN())
 	r.CI95 = RateIntervals{Safe: ClopperPearson(a.safe, r.Episodes), Failed: ClopperPearson(r.Failed, r.Episodes)}
 	if slices.ContainsFunc(a.spec.Margins, collides) {
@@ -194,14 +196,14 @@ func (a *tally) result(h *Header) *Result {
 	gap, gapSEM := RatioAndError(a.costs, a.oracles)
 	r.GapPct, r.GapSEM = Number(100*(gap-1)), Number(100*gapSEM)
 	mean, sem := meanAndError(a.regret)
-	r.RegretPct, r.RegretSEM, r.RegretMin, r.RegretN = Number(mean), Number(sem), Number(math.NaN()), len(a.regret)
-	if r.RegretN > 0 {
+	r.RegretPct, r.RegretSEM, r.RegretMin = Number(mean), Number(sem), Number(math.NaN())
+	if r.RegretN = len(a.regret); r.RegretN > 0 {
 		r.RegretMin = Number(slices.Min(a.regret))
 	}
 	r.Regret = DescribeRegret(slices.Clone(a.regret))
 	mean, sem = meanAndError(a.lows)
-	r.MarginMean, r.MarginSEM, r.MarginMin, r.Tolerance = Number(mean), Number(sem), Number(math.Inf(1)), a.spec.MarginTolerance
-	if len(a.lows) > 0 {
+	r.MarginMean, r.MarginSEM, r.MarginMin = Number(mean), Number(sem), Number(math.Inf(1))
+	if r.Tolerance = a.spec.MarginTolerance; len(a.lows) > 0 {
 		r.MarginMin = Number(slices.Min(a.lows))
 	}
 	r.CostMean, r.Displacement = Number(a.costAll/float64(r.Episodes)), Number(a.displacement/float64(a.displacements))
@@ -220,7 +222,7 @@ func (a *tally) result(h *Header) *Result {
 		r.Starts = &StartStatistics{a.starts, ratio(a.converged, a.starts), ratio(a.best, a.converged), DescribeRegret(slices.Clone(a.gaps))}
 	}
 	if a.goals > 0 {
-		r.GoalReached, r.AtEnd = new(ratio(a.reached, a.goals)), new(ratio(a.atEnd, a.goals))
+		r.GoalReached, r.AtEnd = new(ratio(a.goalsReached, a.goals)), new(ratio(a.atEnd, a.goals))
 	}
 	if a.withMargins > 0 {
 		r.MarginsMean = map[string]Number{}
