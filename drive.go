@@ -227,9 +227,7 @@ func (d *Drive) control(i int, out *Driven) error {
 		d.c.def.Problem.Margins(s, c, u, d.margins)
 		decision.Margin = domain.Smallest(d.margins)
 	} else {
-		for j := range d.margins {
-			d.margins[j] = math.NaN()
-		}
+		tensor.Fill(d.margins, math.NaN())
 	}
 	out.write(spec, i, &decision)
 	return nil
@@ -260,9 +258,7 @@ func (o *Driven) write(spec *domain.Spec, i int, d *batchnav.Decision) {
 	if len(o.Sigma) > 0 {
 		sigma := o.Sigma[i*spec.ObjectiveSize():][:spec.ObjectiveSize()]
 		if copy(sigma, d.Sigma) == 0 {
-			for j := range sigma {
-				sigma[j] = math.NaN()
-			}
+			tensor.Fill(sigma, math.NaN())
 		}
 	}
 	for _, w := range []struct {

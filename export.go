@@ -151,13 +151,9 @@ func preferenceOf(i, objectives int, rng *rand.Rand) domain.Preference {
 		w[i/2] = 1
 		return domain.Preference{W: w}
 	}
-	sum := 0.0
-	for j := range w {
-		w[j] = rng.ExpFloat64()
-		sum += w[j]
-	}
-	for j := range w {
-		w[j] = float64(float32(w[j] / sum))
+	domain.DrawWeights(rng, w)
+	for j, v := range w {
+		w[j] = float64(float32(v))
 	}
 	return domain.Preference{W: w}
 }

@@ -45,7 +45,7 @@ func (a *Batch) PrepareSome(numbers []int) error {
 	}
 	for _, w := range numbers {
 		if w < 0 || w >= a.size {
-			return fmt.Errorf("batchnav: loop %d is to be prepared, want 0 to %d", w, a.size-1)
+			return fmt.Errorf("loop %d is to be prepared, want 0 to %d", w, a.size-1)
 		}
 		if err := a.prepare(&a.loops[w]); err != nil {
 			return err

@@ -87,9 +87,7 @@ func (a *anchors) steer(questions []domain.Question) error {
 		tensor.Widen(a.u, a.first.Row(i)[:len(a.u)])
 		a.priority(q.Preference, a.shat, a.u, q.C, a.delta, sigma)
 		if !tensor.Finite(sigma) {
-			for j := range sigma {
-				sigma[j] = 1 / float64(len(sigma))
-			}
+			tensor.Fill(sigma, 1/float64(len(sigma)))
 		}
 		a.weights(sigma, a.weight.Row(i))
 	}

@@ -80,7 +80,7 @@ type loop struct {
 // NewBatch prepares size loops; see NewNavigator.
 func NewBatch(b backend.Backend, m *model.Model, p domain.Problem, opt Options, size int) (*Batch, error) {
 	if size < 1 {
-		return nil, fmt.Errorf("batchnav: a batch of %d loops, want at least 1", size)
+		return nil, fmt.Errorf("a batch of %d loops, want at least 1", size)
 	}
 	searches := opt.Search != SearchOptions{}
 	opt.Direct = opt.Direct || searches
@@ -175,7 +175,7 @@ func (l *loaded) makeLoops(cfg backend.LoopsConfig) (latents backend.Loops, onDe
 		case err == nil:
 			return latents, true, nil
 		case !errors.Is(err, backend.ErrNoLoops):
-			return nil, false, fmt.Errorf("batchnav: %w", err)
+			return nil, false, err
 		}
 	}
 	if err := l.makeStepper(cfg.Step.MaxBatch); err != nil {

@@ -7,6 +7,7 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/normal"
+	"github.com/gpc-engine/gpc/tensor"
 )
 
 // NoiseScales are the standard deviations of the noise candidates, as fractions of the codes' spread. They are half a
@@ -85,18 +86,9 @@ func (d *draws) preference(seed uint64, i, n int, w []float64) {
 	case i < m:
 		w[i] = 1
 	case i == m:
-		for j := range w {
-			w[j] = 1 / float64(m)
-		}
+		tensor.Fill(w, 1/float64(m))
 	default:
 		d.source.Seed(seed, candidateStream^uint64(i)<<32^1)
-		sum := 0.0
-		for j := range w {
-			w[j] = d.rng.ExpFloat64()
-			sum += w[j]
-		}
-		for j := range w {
-			w[j] /= sum
-		}
+		domain.DrawWeights(d.rng, w)
 	}
 }

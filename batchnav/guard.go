@@ -61,10 +61,10 @@ func newGuard(source *loaded, opt *Options, size int) (*guard, error) {
 	o := *opt.Guard
 	spec := source.spec
 	if err := o.Validate(); err != nil {
-		return nil, fmt.Errorf("batchnav: %w", err)
+		return nil, err
 	}
 	if spec.Plan != 1 {
-		return nil, fmt.Errorf("batchnav: a guard needs plans of one action, those of case %q have %d", spec.Name, spec.Plan)
+		return nil, fmt.Errorf("a guard needs plans of one action, those of case %q have %d", spec.Name, spec.Plan)
 	}
 	l := *source // with a stepper of its own
 	if err := l.makeStepper(size); err != nil {
@@ -100,7 +100,7 @@ func newGuard(source *loaded, opt *Options, size int) (*guard, error) {
 	var err error
 	if g.noise == nil && !g.noProjection {
 		if g.marginBatch, err = newMarginBatch(&l); err != nil {
-			return nil, fmt.Errorf("batchnav: guard: %w", err)
+			return nil, fmt.Errorf("guard: %w", err)
 		}
 	}
 	if !g.noRescue {

@@ -56,14 +56,14 @@ func load(b backend.Backend, m *model.Model, p domain.Problem, opt *Options) (*l
 	domain.Prepare(p)
 	l := &loaded{backend: b, model: m, problem: p, abilities: domain.AbilitiesOfProblem(p), spec: spec, nav: nav, bound: ResidualBound(spec, m.NormS), times: cmp.Or(opt.ResidualLimit, DefaultResidualLimit)}
 	if l.encoder, err = b.NewNet(m.EncoderX); err != nil {
-		return nil, fmt.Errorf("batchnav: E_x: %w", err)
+		return nil, fmt.Errorf("E_x: %w", err)
 	}
 	if m.Codes.Rows > 0 {
 		if err := l.decodeCodes(); err != nil {
 			return nil, err
 		}
 		if l.index, err = b.NewIndex(m.Codes, l.decoded); err != nil {
-			return nil, fmt.Errorf("batchnav: index over the codes: %w", err)
+			return nil, fmt.Errorf("index over the codes: %w", err)
 		}
 		if l.cover, err = coverTolerance(l.index, m.Codes, l.decoded, nav.Neighbours); err != nil {
 			return nil, err
@@ -108,7 +108,7 @@ func (l *loaded) mapConfig(maxBatch int) backend.MapConfig {
 func (l *loaded) makeStepper(maxBatch int) error {
 	var err error
 	if l.stepper, err = l.backend.NewStepper(l.stepperConfig(maxBatch)); err != nil {
-		return fmt.Errorf("batchnav: stepper: %w", err)
+		return fmt.Errorf("stepper: %w", err)
 	}
 	return nil
 }
@@ -122,11 +122,11 @@ func (l *loaded) decodeCodes() error {
 	}
 	net, err := l.backend.NewNet(m.DecoderS)
 	if err != nil {
-		return fmt.Errorf("batchnav: D_s: %w", err)
+		return fmt.Errorf("D_s: %w", err)
 	}
 	l.decoded = tensor.New(m.Codes.Rows, l.spec.MeasuredSize())
 	if err := net.Forward(m.Codes, l.decoded); err != nil {
-		return fmt.Errorf("batchnav: decoding the codes: %w", err)
+		return fmt.Errorf("decoding the codes: %w", err)
 	}
 	return nil
 }
@@ -157,7 +157,7 @@ func coverTolerance(index backend.Index, codes, decoded tensor.Matrix, neighbour
 	}
 	idx, distance := make([]int32, samples*k), make([]float32, samples*k)
 	if err := index.Nearest(query, k, idx, distance); err != nil {
-		return 0, fmt.Errorf("batchnav: spacing of the codes: %w", err)
+		return 0, fmt.Errorf("spacing of the codes: %w", err)
 	}
 	spacing := make([]float64, samples)
 	for i := range samples {
@@ -176,7 +176,7 @@ func coverTolerance(index backend.Index, codes, decoded tensor.Matrix, neighbour
 // case, the widths of its networks, its decoded codes.
 func Fits(m *model.Model, spec *domain.Spec) error {
 	if m.Case != "" && m.Case != spec.Name {
-		return fmt.Errorf("batchnav: the model was trained for case %q, want %q", m.Case, spec.Name)
+		return fmt.Errorf("the model was trained for case %q, want %q", m.Case, spec.Name)
 	}
 	for _, w := range []struct {
 		name       string
@@ -188,11 +188,11 @@ func Fits(m *model.Model, spec *domain.Spec) error {
 		{"D_u gives", m.DecoderU.Out(), spec.PlanSize()},
 	} {
 		if w.size != w.want {
-			return fmt.Errorf("batchnav: %s %d values, case %q needs %d", w.name, w.size, spec.Name, w.want)
+			return fmt.Errorf("%s %d values, case %q needs %d", w.name, w.size, spec.Name, w.want)
 		}
 	}
 	if tau, bound := m.Calibration.TauGeom, ResidualBound(spec, m.NormS); !(tau >= 0 && tau <= bound) {
-		return fmt.Errorf("batchnav: the map's tau_geom is %g, want it in [0, %.4g]: no observation of case %q has a larger residual", tau, bound, spec.Name)
+		return fmt.Errorf("the map's tau_geom is %g, want it in [0, %.4g]: no observation of case %q has a larger residual", tau, bound, spec.Name)
 	}
 	if n := m.Codes.Rows; n > 0 && m.CodesDecoded.Rows > 0 {
 		return tensor.Check("batchnav", "decoded codes", m.CodesDecoded, n, spec.MeasuredSize())

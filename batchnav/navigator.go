@@ -122,7 +122,7 @@ func (c controller) missed(s, cx, u []float64) {
 // size of the batch. See Navigator.Decide.
 func (a *Batch) Decide(obs []Observation, out []Decision) error {
 	if len(obs) != a.size || len(out) != a.size {
-		return fmt.Errorf("batchnav: %d observations and %d decisions for a batch of %d loops", len(obs), len(out), a.size)
+		return fmt.Errorf("%d observations and %d decisions for a batch of %d loops", len(obs), len(out), a.size)
 	}
 	return a.decide(a.allLoops, obs, out)
 }
@@ -132,7 +132,7 @@ func (a *Batch) Decide(obs []Observation, out []Decision) error {
 // independent and it keeps no loops by itself. The CPU is such a backend.
 func (a *Batch) DecideSome(numbers []int, obs []Observation, out []Decision) error {
 	if len(obs) != len(numbers) || len(out) != len(numbers) {
-		return fmt.Errorf("batchnav: %d observations and %d decisions for %d loops", len(obs), len(out), len(numbers))
+		return fmt.Errorf("%d observations and %d decisions for %d loops", len(obs), len(out), len(numbers))
 	}
 	if len(numbers) == 0 {
 		return nil
@@ -142,7 +142,7 @@ func (a *Batch) DecideSome(numbers []int, obs []Observation, out []Decision) err
 	}
 	for i, w := range numbers {
 		if w < 0 || w >= a.size || a.loops[w].row >= 0 {
-			return fmt.Errorf("batchnav: entry %[2]d names loop %[1]d, want each of 0 to %[3]d at most once", w, i, a.size-1)
+			return fmt.Errorf("entry %[2]d names loop %[1]d, want each of 0 to %[3]d at most once", w, i, a.size-1)
 		}
 		a.loops[w].row = i
 	}
@@ -236,10 +236,10 @@ func (a *Batch) admit(i int, obs *Observation) error {
 	spec, l, input := a.spec, a.loopAt(i), &a.in
 	row := l.row
 	if err := spec.CheckSizes(obs.S, obs.C); err != nil {
-		return fmt.Errorf("batchnav: observation %d %w", i, err)
+		return fmt.Errorf("observation %d %w", i, err)
 	}
 	if err := obs.Preference.Validate(spec.ObjectiveSize()); err != nil {
-		return fmt.Errorf("batchnav: observation %d: %w", i, err)
+		return fmt.Errorf("observation %d: %w", i, err)
 	}
 	nc := spec.ContextSize()
 	c, pref := input.C[row*nc:(row+1)*nc], a.preference(obs)
@@ -293,9 +293,7 @@ func (a *Batch) assume(l *loop, obs *Observation) {
 	if l.history.decision {
 		a.problem.Step(l.lastS, l.lastC, l.lastU, l.predictedS, l.predictedC)
 	} else {
-		for j := range l.predictedS {
-			l.predictedS[j] = math.NaN()
-		}
+		tensor.Fill(l.predictedS, math.NaN())
 		tensor.Widen(l.lastC, a.model.NormX.Mean[len(l.lastS):][:len(l.lastC)])
 		copy(l.predictedC, l.lastC)
 	}
@@ -463,9 +461,7 @@ func (a *Batch) refuse(l *loop, obs *Observation, d *Decision) {
 		copy(l.u, l.alternative)
 		d.Fallback = domain.FallbackObservation | domain.FallbackSolver
 	}
-	for j := range l.margins {
-		l.margins[j] = math.NaN()
-	}
+	tensor.Fill(l.margins, math.NaN())
 	d.Margin, d.Residual, d.Displacement = math.NaN(), math.NaN(), 0
 	d.Consistent, d.Decoded = false, nil
 }

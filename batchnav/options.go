@@ -176,7 +176,7 @@ func OptionsFor(method string) (Options, error) {
 		}
 		names = append(names, v.Name)
 	}
-	return Options{}, fmt.Errorf("batchnav: unknown method of the map %q (want one of %s)", method, strings.Join(names, ", "))
+	return Options{}, fmt.Errorf("unknown method of the map %q (want one of %s)", method, strings.Join(names, ", "))
 }
 
 // resolve returns the constants of the flow with the ablations applied.
@@ -194,7 +194,7 @@ func (o *Options) resolve(spec *domain.Spec) (domain.Navigation, error) {
 	nav.Smoothing = cmp.Or(nav.Smoothing, 1)
 	nav.PriorityFilter = cmp.Or(nav.PriorityFilter, 1)
 	if o.ResidualLimit < 0 || math.IsNaN(o.ResidualLimit) {
-		return nav, fmt.Errorf("batchnav: ResidualLimit is %v, want a number ≥ 0", o.ResidualLimit)
+		return nav, fmt.Errorf("ResidualLimit is %v, want a number ≥ 0", o.ResidualLimit)
 	}
 	for _, r := range []struct {
 		name   string
@@ -215,7 +215,7 @@ func (o *Options) resolve(spec *domain.Spec) (domain.Navigation, error) {
 		{"RotationBlocks", float64(nav.RotationBlocks), 0, math.MaxInt32},
 	} {
 		if !(r.v >= r.lo && r.v <= r.hi) {
-			return nav, fmt.Errorf("batchnav: %s: navigation %s is %v, want it in [%g, %g]", spec.Name, r.name, r.v, r.lo, r.hi)
+			return nav, fmt.Errorf("%s: navigation %s is %v, want it in [%g, %g]", spec.Name, r.name, r.v, r.lo, r.hi)
 		}
 	}
 	return nav, nil

@@ -23,7 +23,7 @@ type polish struct {
 
 func newPolish(r *search) (*polish, error) {
 	if r.abilities.Polish == nil || r.opt.Polish < 0 {
-		return nil, fmt.Errorf("batchnav: a polish of %d iterations in case %q: want a number ≥ 0, and a problem that has domain.ProblemAbilities.Polish", r.opt.Polish, r.spec.Name)
+		return nil, fmt.Errorf("a polish of %d iterations in case %q: want a number ≥ 0, and a problem that has domain.ProblemAbilities.Polish", r.opt.Polish, r.spec.Name)
 	}
 	return &polish{search: r, method: r.abilities.Polish}, nil
 }

@@ -285,7 +285,7 @@ func (r *Proposer) flow(ctx context.Context, i int, z, other tensor.Matrix, step
 			out.U = plan
 		}
 		if err := r.stepper.Step(in, out); err != nil {
-			return z, fmt.Errorf("batchnav: flow step %d of %d: %w", step+1, steps, err)
+			return z, fmt.Errorf("flow step %d of %d: %w", step+1, steps, err)
 		}
 		z, other = other, z
 	}

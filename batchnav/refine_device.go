@@ -28,7 +28,7 @@ func deviceRefiner(l *loaded, capacity int) (backend.Refiner, error) {
 		}
 		return nil, nil
 	case err != nil:
-		return nil, fmt.Errorf("batchnav: refinement: %w", err)
+		return nil, fmt.Errorf("refinement: %w", err)
 	}
 	return r, nil
 }

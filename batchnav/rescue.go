@@ -146,7 +146,7 @@ func (g *guard) solve(horizon horizon, l *loop, r rollout, initial []float64, d 
 	}
 	horizon.Begin(g.prefix)
 	if _, _, err := horizon.Solve(r.s, r.c, r.pref, g.prefix); err != nil {
-		return fmt.Errorf("batchnav: guard: %w", err)
+		return fmt.Errorf("guard: %w", err)
 	}
 	r.prefix = g.prefix
 	return g.compare(&l.guard, d, r, domain.FallbackSolver)

@@ -1,7 +1,6 @@
 package batchnav
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/gpc-engine/gpc/domain"
@@ -22,11 +21,7 @@ func (l *loaded) manyValues() (func() domain.ManyValues, error) {
 	if l.abilities.ManyValues == nil || l.spec.Plan > 1 {
 		return nil, nil
 	}
-	values, err := l.abilities.ManyValues()
-	if err != nil {
-		return nil, fmt.Errorf("batchnav: %w", err)
-	}
-	return values, nil
+	return l.abilities.ManyValues()
 }
 
 // grow makes room for n rows.

@@ -82,9 +82,12 @@ func TestSomeLoopsDecideAsAlone(t *testing.T) {
 func TestSomeLoopsAreRefused(t *testing.T) {
 	b := batchOf(t, testdomain.NewCart(20), batchnav.Options{})
 	obs, out := noisy(rand.New(rand.NewPCG(1, 1)), 2), make([]batchnav.Decision, 2)
-	for _, which := range [][]int{{0, 0}, {0, loopsOfTest}, {-1, 0}, {1}} {
-		if err := b.DecideSome(which, obs, out); err == nil || !strings.Contains(err.Error(), "batchnav") {
-			t.Errorf("loops %v: %v", which, err)
+	for _, x := range []struct {
+		which []int
+		want  string
+	}{{[]int{0, 0}, "entry 1 names loop 0"}, {[]int{0, loopsOfTest}, "entry 1 names loop"}, {[]int{-1, 0}, "entry 0 names loop -1"}, {[]int{1}, "for 1 loops"}} {
+		if err := b.DecideSome(x.which, obs, out); err == nil || !strings.Contains(err.Error(), x.want) {
+			t.Errorf("loops %v: %v, want %q", x.which, err, x.want)
 		}
 	}
 	require.OK(t, b.DecideSome(nil, nil, nil))

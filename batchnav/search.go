@@ -92,10 +92,10 @@ type memory struct {
 func newSearch(l *loaded, opt *Options) (*search, error) {
 	o := opt.Search
 	if o.Candidates < 1 || o.Candidates > MaxCandidates || o.LookAhead < 0 || o.LookAhead > MaxLookAhead || o.TimeLimit < 0 {
-		return nil, fmt.Errorf("batchnav: a search of %d candidates with look-ahead %d within %v, want 1 to %d candidates, a look-ahead of 0 to %d, and a time ≥ 0", o.Candidates, o.LookAhead, o.TimeLimit, MaxCandidates, MaxLookAhead)
+		return nil, fmt.Errorf("a search of %d candidates with look-ahead %d within %v, want 1 to %d candidates, a look-ahead of 0 to %d, and a time ≥ 0", o.Candidates, o.LookAhead, o.TimeLimit, MaxCandidates, MaxLookAhead)
 	}
 	if l.spec.Plan != 1 {
-		return nil, fmt.Errorf("batchnav: a search along roll-outs needs plans of one action, those of case %q have %d", l.spec.Name, l.spec.Plan)
+		return nil, fmt.Errorf("a search along roll-outs needs plans of one action, those of case %q have %d", l.spec.Name, l.spec.Plan)
 	}
 	steps, places := cmp.Or(o.LookAhead, max(1, l.spec.LookAhead())), l.backend.Describe().Places
 	round := cmp.Or(o.round, roundSize(o.Candidates, roundsOf(o.Candidates, steps, places)))

@@ -38,7 +38,7 @@ func (r *search) prepareDevice(sampling crossentropy.Options) error {
 		r.onHost.reason = reasonOf(err, backend.ErrNoRollouts)
 		return nil
 	case err != nil:
-		return fmt.Errorf("batchnav: search: %w", err)
+		return fmt.Errorf("search: %w", err)
 	}
 	if r.polish != nil && !rollouts.Executes() {
 		r.onHost.reason = "a polish takes the actions of the best roll-out, which this device does not give"

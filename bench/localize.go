@@ -44,9 +44,7 @@ func (r *Runner) index(s Shape, n, rows int) (q queries, err error) {
 		return q, err
 	}
 	q.tau = make([]float32, rows)
-	for i := range q.tau {
-		q.tau[i] = float32(s.State)
-	}
+	tensor.Fill(q.tau, float32(s.State))
 	q.x, q.z = decoded.Slice(n, n+rows), all.Slice(n, n+rows)
 	return q, nil
 }

@@ -95,9 +95,7 @@ func (s Shape) networks(rng *rand.Rand) (nets networks, err error) {
 
 func identity(n int) model.Normalizer {
 	id := model.Normalizer{Mean: make([]float32, n), Scale: make([]float32, n)}
-	for i := range id.Scale {
-		id.Scale[i] = 1
-	}
+	tensor.Fill(id.Scale, 1)
 	return id
 }
 
@@ -216,9 +214,7 @@ func newQuadratic(s Shape) *quadratic {
 	q.spec.Context = make([]domain.Variable, 1) // not read
 	q.spec.Action = make([]domain.Variable, s.Action)
 	q.spec.Objectives = make([]domain.Variable, s.Objectives)
-	for i := range q.spec.Action {
-		q.spec.Action[i] = domain.Variable{Lo: -3, Hi: 3}
-	}
+	tensor.Fill(q.spec.Action, domain.Variable{Lo: -3, Hi: 3})
 	return q
 }
 

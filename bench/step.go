@@ -29,9 +29,7 @@ func (r *Runner) stepper(s Shape, n int) (st repeatedStep, err error) {
 	}
 	rng := r.Rand()
 	st.in = backend.StepInput{Z: random(rng, n, s.Latent), Weights: tensor.New(n, s.Objectives)}
-	for i := range st.in.Weights.Data {
-		st.in.Weights.Data[i] = 1 / float32(s.Objectives)
-	}
+	tensor.Fill(st.in.Weights.Data, 1/float32(s.Objectives))
 	situation, err := s.situations(rng, r.opt.Seed, n)
 	if err != nil {
 		return st, err

@@ -33,7 +33,7 @@ func (a *App) compileCommand() *cobra.Command {
 	opt := compile.Options{}
 	target, tail := Percent(0.5), Percent(0)
 	var plant string
-	var measured func(c *gpc.Case) (*gpc.Case, error)
+	var measured alteration
 	cmd := &cobra.Command{
 		Use:   "compile CASE --out FILE",
 		Short: "Make a controller that meets a target for cost: solve, train and test in turn; resumable",
@@ -56,13 +56,7 @@ same command again to continue. Exit code 1 says that the target is missed.`,
 			if err != nil {
 				return err
 			}
-			if c, err = uncertainGains(cmd, c); err != nil {
-				return err
-			}
-			if c, err = measured(c); err != nil {
-				return err
-			}
-			if c, err = a.onPlant(c, c, plant); err != nil {
+			if c, err = alter(c, uncertainGains(cmd), measured, func(c *gpc.Case) (*gpc.Case, error) { return a.onPlant(c, c, plant) }); err != nil {
 				return err
 			}
 			for _, name := range []string{"target", "tail"} {

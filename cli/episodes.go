@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"math"
 	"strconv"
 	"strings"
 
@@ -14,7 +13,7 @@ import (
 
 // sceneFlags adds the flags that say which episodes are run. The function that it returns
 // reads them into opt and gives the case on the plant that they ask for.
-func (a *App) sceneFlags(cmd *cobra.Command, opt *closedloop.Options) func(c *gpc.Case) (*gpc.Case, error) {
+func (a *App) sceneFlags(cmd *cobra.Command, opt *closedloop.Options) alteration {
 	var weights []float64
 	var shifts []string
 	var scene, plant string
@@ -63,18 +62,12 @@ func (a *App) sceneFlags(cmd *cobra.Command, opt *closedloop.Options) func(c *gp
 		if opt.Preference, err = Preference(weights, c.Spec().ObjectiveSize()); err != nil {
 			return nil, err
 		}
-		if !(opt.Noise >= 0) || math.IsInf(opt.Noise, 0) {
-			return nil, BadInputf("--noise %v: want a finite standard deviation ≥ 0", opt.Noise)
-		}
-		if !(opt.Bias >= 0) || math.IsInf(opt.Bias, 0) {
-			return nil, BadInputf("--bias %v: want a finite number ≥ 0", opt.Bias)
-		}
 		return c, nil
 	}
 }
 
 // robotsFlag adds the flag --robots. The function that it returns gives the case with the scenes that it asks for.
-func robotsFlag(cmd *cobra.Command) func(c *gpc.Case) (*gpc.Case, error) {
+func robotsFlag(cmd *cobra.Command) alteration {
 	robots := cmd.Flags().Int("robots", 0, "scenes of exactly so many robots, more than 12, at the density of six (default: the case's scenes)")
 	return func(c *gpc.Case) (*gpc.Case, error) {
 		if !cmd.Flags().Changed("robots") {

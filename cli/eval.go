@@ -15,7 +15,7 @@ import (
 func (a *App) evalCommand() *cobra.Command {
 	var opt closedloop.Options
 	var method, modelFile, shard, mcapFile, computing string
-	var scenes, guard func(c *gpc.Case) (*gpc.Case, error)
+	var scenes, guard alteration
 	var limit func() (closedloop.LoadLimit, error)
 	cmd := &cobra.Command{
 		Use:   "eval CASE [--method NAME] [--episodes N] [--trace FILE]",
@@ -35,7 +35,7 @@ episodes side by side, which changes latencies alone.`,
 			}
 			a.warn(c, diagnosis.Error, diagnosis.Remark)
 			findings := c.Findings()
-			if c, err = scenes(c); err != nil {
+			if c, err = alter(c, scenes, guard); err != nil {
 				return err
 			}
 			if opt.Computing, err = computingOf(computing); err != nil {
@@ -54,9 +54,6 @@ episodes side by side, which changes latencies alone.`,
 				return err
 			}
 			opt.Progress, opt.CheckIntegration = a.Progress(c.Name()+" "+setup.Method), true
-			if c, err = guard(c); err != nil {
-				return err
-			}
 			result, err := a.evaluateToMCAP(cmd.Context(), mcapFile, modelFile, &opt, func() (*closedloop.Result, error) {
 				return c.Evaluate(cmd.Context(), setup, a.Engine(), opt)
 			})
@@ -91,7 +88,7 @@ func (a *App) Setup(cmd *cobra.Command, name, modelFile, method string) (*gpc.Ca
 	s := gpc.Setup{Method: method}
 	c, err := a.Find(name)
 	if err == nil {
-		c, err = uncertainGains(cmd, c)
+		c, err = uncertainGains(cmd)(c)
 	}
 	if err != nil {
 		return nil, s, err

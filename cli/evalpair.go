@@ -27,7 +27,7 @@ func (a *App) pairCommand() *cobra.Command {
 	var first string
 	var untimed bool
 	var modelFile string
-	var scenes, guard func(c *gpc.Case) (*gpc.Case, error)
+	var scenes, guard alteration
 	var limit func() (closedloop.LoadLimit, error)
 	cmd := &cobra.Command{
 		Use:   "pair CASE --methods NAME[@CANDIDATES][:EPISODES][=FILE],…",
@@ -60,13 +60,7 @@ func (a *App) pairCommand() *cobra.Command {
 			if methods, err = withConstants(methods, first, constants); err != nil {
 				return err
 			}
-			if c, err = uncertainGains(cmd, c); err != nil {
-				return err
-			}
-			if c, err = scenes(c); err != nil {
-				return err
-			}
-			if c, err = guard(c); err != nil {
+			if c, err = alter(c, uncertainGains(cmd), scenes, guard); err != nil {
 				return err
 			}
 			if opt.Limit, err = limit(); err != nil {

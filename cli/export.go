@@ -17,7 +17,7 @@ import (
 func (a *App) exportCommand() *cobra.Command {
 	var opt gpc.ExportOptions
 	var caseName string
-	var measured func(c *gpc.Case) (*gpc.Case, error)
+	var measured alteration
 	cmd := &cobra.Command{
 		Use:   "export MODEL --c DIR",
 		Short: "Write a whole controller, or a trained map, as C99 for a microcontroller or another program",

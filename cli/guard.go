@@ -13,7 +13,7 @@ import (
 
 // guardFlags adds the flags of the guard over the navigator's decisions. The function that
 // it returns gives the case with the guard that they ask for.
-func guardFlags(cmd *cobra.Command) func(c *gpc.Case) (*gpc.Case, error) {
+func guardFlags(cmd *cobra.Command) alteration {
 	var mode string
 	var noise float64
 	var deadline time.Duration

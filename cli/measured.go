@@ -13,9 +13,22 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 )
 
+// alteration is what flags make of a case: its plant, what is measured of it, its guard.
+type alteration = func(c *gpc.Case) (*gpc.Case, error)
+
+// alter is a case after alterations, one after another.
+func alter(c *gpc.Case, alterations ...alteration) (_ *gpc.Case, err error) {
+	for _, f := range alterations {
+		if c, err = f(c); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
 // measuredFlags adds the flags of a plant that is measured with errors, or late. The function that it returns gives
 // the case with what they ask for.
-func measuredFlags(cmd *cobra.Command) func(c *gpc.Case) (*gpc.Case, error) {
+func measuredFlags(cmd *cobra.Command) alteration {
 	var noise, level, delay float64
 	var states []string
 	var window int
@@ -57,19 +70,21 @@ func measuredFlags(cmd *cobra.Command) func(c *gpc.Case) (*gpc.Case, error) {
 // gainsFlag is one of measuredFlags. It makes another problem, so that it comes before a map is read and a plant chosen.
 const gainsFlag = "uncertain-gains"
 
-// uncertainGains is the case with the gains that --uncertain-gains asks for.
-func uncertainGains(cmd *cobra.Command, c *gpc.Case) (*gpc.Case, error) {
-	if !cmd.Flags().Changed(gainsFlag) {
-		return c, nil
+// uncertainGains gives a case the gains that --uncertain-gains asks for.
+func uncertainGains(cmd *cobra.Command) alteration {
+	return func(c *gpc.Case) (*gpc.Case, error) {
+		if !cmd.Flags().Changed(gainsFlag) {
+			return c, nil
+		}
+		share, err := cmd.Flags().GetFloat64(gainsFlag)
+		if err != nil {
+			return nil, err
+		}
+		if !(share > 0) || share >= 1 {
+			return nil, BadInputf("--%s %v: want a share above 0 and below 1, such as 0.1 for gains of 0.9 to 1.1", gainsFlag, share)
+		}
+		return c.UncertainGains(share)
 	}
-	share, err := cmd.Flags().GetFloat64(gainsFlag)
-	if err != nil {
-		return nil, err
-	}
-	if !(share > 0) || share >= 1 {
-		return nil, BadInputf("--%s %v: want a share above 0 and below 1, such as 0.1 for gains of 0.9 to 1.1", gainsFlag, share)
-	}
-	return c.UncertainGains(share)
 }
 
 // onPlant is a case in the plant that --plant asks for, "" for its own. NAME=FACTOR,… are of the plant of plain, which the case is

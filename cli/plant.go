@@ -20,7 +20,7 @@ func (a *App) plantCommand() *cobra.Command {
 	var opt closedloop.Options
 	var connect, session, tokenFile, ca string
 	var deadline time.Duration
-	var scenes func(c *gpc.Case) (*gpc.Case, error)
+	var scenes alteration
 	cmd := &cobra.Command{
 		Use:   "plant CASE --connect URL",
 		Short: "Simulate the plant of a case and let a running gpc serve drive it",

@@ -29,7 +29,7 @@ type sceneResult struct {
 func (a *App) sceneCommand() *cobra.Command {
 	var weights []float64
 	var w sceneResult
-	var crowd func(c *gpc.Case) (*gpc.Case, error)
+	var crowd alteration
 	cmd := &cobra.Command{
 		Use:   "scene CASE --out FILE [--seed S] [--episode K]",
 		Short: "Write a test scene as a file that you can edit",

@@ -51,7 +51,7 @@ type serving struct {
 	lines                                        serve.LineOptions
 	doors                                        serve.ListenOptions
 	http                                         serve.HTTPOptions
-	measured, crowd                              func(c *gpc.Case) (*gpc.Case, error)
+	measured, crowd                              alteration
 }
 
 // waitingFlag is the flag --waiting of serve.Options.Waiting.
@@ -210,10 +210,7 @@ func (a *App) serve(cmd *cobra.Command, name string, f *serving) error {
 	if err != nil {
 		return err
 	}
-	if c, err = f.measured(c); err != nil {
-		return err
-	}
-	if c, err = f.crowd(c); err != nil {
+	if c, err = alter(c, f.measured, f.crowd); err != nil {
 		return err
 	}
 	pref, err := Preference(f.weights, c.Spec().ObjectiveSize())

@@ -6,7 +6,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/gpc-engine/gpc"
 	"github.com/gpc-engine/gpc/closedloop"
 )
 
@@ -14,7 +13,7 @@ func (a *App) steerCommand() *cobra.Command {
 	var modelFile, method string
 	var divisions int
 	var opt closedloop.SteerOptions
-	var guard func(c *gpc.Case) (*gpc.Case, error)
+	var guard alteration
 	cmd := &cobra.Command{
 		Use:   "steer CASE",
 		Short: "Sweep the weights of the objectives with one map, and compare with the exact Pareto front",

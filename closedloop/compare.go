@@ -22,12 +22,12 @@ import (
 func ReadEpisodes(ctx context.Context, path string, visit func(e *EpisodeRecord) error) (*Header, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("closedloop: trace: %w", err)
+		return nil, fmt.Errorf("trace: %w", err)
 	}
 	defer f.Close()
 	h, err := ReadTrace(interrupt.Reader(ctx, f), visit)
 	if err != nil {
-		return nil, fmt.Errorf("closedloop: %s: %w", path, err)
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return h, nil
 }
@@ -68,13 +68,20 @@ func newWholeTrace(source io.Reader) (*wholeTrace, error) {
 
 // episode is the next one, nil after the last.
 func (w *wholeTrace) episode() (*EpisodeRecord, error) {
+	e, err := w.successor()
+	if !errors.Is(err, io.EOF) {
+		return e, err
+	}
+	if want := w.Header.count(); w.episodes < want {
+		return nil, fmt.Errorf("trace: it holds %d of its %d episodes: its run was interrupted and can be resumed", w.episodes, want)
+	}
+	return nil, nil
+}
+
+// successor is the next episode, whose bytes and number are as they have to be; other errors are those of Next.
+func (w *wholeTrace) successor() (*EpisodeRecord, error) {
 	e, err := w.Next()
 	switch {
-	case errors.Is(err, io.EOF):
-		if want := w.Header.count(); w.episodes < want {
-			return nil, fmt.Errorf("trace: it holds %d of its %d episodes: its run was interrupted and can be resumed", w.episodes, want)
-		}
-		return nil, nil
 	case err != nil:
 		return nil, err
 	case e.Damage != "":
@@ -93,7 +100,7 @@ const mostMissing = 100
 // times and load they are those of Evaluate without shards, to the bit.
 func Join(ctx context.Context, spec *domain.Spec, paths []string) (*Result, error) {
 	if len(paths) == 0 {
-		return nil, fmt.Errorf("closedloop: no traces to join")
+		return nil, fmt.Errorf("no traces to join")
 	}
 	var first *Header
 	type shard struct {
@@ -104,25 +111,25 @@ func Join(ctx context.Context, spec *domain.Spec, paths []string) (*Result, erro
 	for _, path := range paths {
 		f, err := os.Open(path)
 		if err != nil {
-			return nil, fmt.Errorf("closedloop: trace: %w", err)
+			return nil, fmt.Errorf("trace: %w", err)
 		}
 		defer f.Close()
 		w, err := newWholeTrace(interrupt.Reader(ctx, f))
 		if err != nil {
-			return nil, fmt.Errorf("closedloop: %s: %w", path, err)
+			return nil, fmt.Errorf("%s: %w", path, err)
 		}
 		h := w.Header
 		h.Shard[0] = 0
 		first = cmp.Or(first, &h)
 		if h.Case != spec.Name {
-			return nil, fmt.Errorf("closedloop: trace %s holds case %s, want %s", path, h.Case, spec.Name)
+			return nil, fmt.Errorf("trace %s holds case %s, want %s", path, h.Case, spec.Name)
 		}
 		if difference := first.sameRun(&h); difference != "" {
-			return nil, fmt.Errorf("closedloop: %s belongs to another run than %s: %s", path, paths[0], difference)
+			return nil, fmt.Errorf("%s belongs to another run than %s: %s", path, paths[0], difference)
 		}
 		i := w.Header.Shard[0]
 		if other, duplicate := shards[i]; duplicate {
-			return nil, fmt.Errorf("closedloop: %s is shard %d/%d, as is %s: give each shard once", path, i, h.Shard[1], other.path)
+			return nil, fmt.Errorf("%s is shard %d/%d, as is %s: give each shard once", path, i, h.Shard[1], other.path)
 		}
 		shards[i] = shard{w, path}
 	}
@@ -137,7 +144,7 @@ func Join(ctx context.Context, spec *domain.Spec, paths []string) (*Result, erro
 		if more := lacking - len(missing); more > 0 {
 			missing = append(missing, fmt.Sprintf("and %d more", more))
 		}
-		return nil, fmt.Errorf("closedloop: %d traces of %d shards: missing %s", len(paths), n, strings.Join(missing, ", "))
+		return nil, fmt.Errorf("%d traces of %d shards: missing %s", len(paths), n, strings.Join(missing, ", "))
 	}
 	// In the order of the whole run, and each to its end.
 	sum := newTally(spec, first.Steps)
@@ -145,7 +152,7 @@ func Join(ctx context.Context, spec *domain.Spec, paths []string) (*Result, erro
 		s := shards[i%n]
 		e, err := s.episode()
 		if err != nil {
-			return nil, fmt.Errorf("closedloop: %s: %w", s.path, err)
+			return nil, fmt.Errorf("%s: %w", s.path, err)
 		}
 		if e != nil {
 			sum.add(e)
@@ -195,7 +202,7 @@ type comparing struct {
 // first, episode by episode.
 func Compare(ctx context.Context, paths []string) ([]Comparison, error) {
 	if len(paths) < 2 {
-		return nil, fmt.Errorf("closedloop: %d traces, want at least two to compare", len(paths))
+		return nil, fmt.Errorf("%d traces, want at least two to compare", len(paths))
 	}
 	k := comparing{firstPath: paths[0], way: map[int]bool{}}
 	for _, path := range paths {
@@ -239,19 +246,10 @@ func (k *comparing) read(ctx context.Context, path string) error {
 // count takes an episode; way: the first trace has it, and its method found a way from its start.
 func (r *Comparison) count(e *EpisodeRecord, way bool) {
 	r.Episodes++
-	if e.End.Safe {
-		r.Safe++
-	}
-	if e.End.NoWay {
-		r.NoWay++
-	}
-	if !way {
-		return
-	}
-	r.Way++
-	if e.End.Safe {
-		r.SafeOfWay++
-	}
+	count(&r.Safe, e.End.Safe)
+	count(&r.NoWay, e.End.NoWay)
+	count(&r.Way, way)
+	count(&r.SafeOfWay, way && e.End.Safe)
 }
 
 // checkEpisodes is an error where a trace has other episodes than the first.
@@ -264,7 +262,7 @@ func (k *comparing) checkEpisodes(h *Header, path string) error {
 	normalized.Backend, normalized.ISA = first.Backend, first.ISA
 	normalized.Episodes, normalized.Shard = first.Episodes, first.Shard
 	if difference := first.sameRun(&normalized); difference != "" {
-		return fmt.Errorf("closedloop: %s does not hold the same episodes as %s: %s", path, k.firstPath, difference)
+		return fmt.Errorf("%s does not hold the same episodes as %s: %s", path, k.firstPath, difference)
 	}
 	return nil
 }

@@ -130,7 +130,7 @@ func TestHeadersAndOptionsThatAreNone(t *testing.T) {
 		}
 	}
 	for want, change := range map[string]func(*closedloop.Options){
-		"bias": func(o *closedloop.Options) { o.Bias = -1 }, "bias +Inf": func(o *closedloop.Options) { o.Bias = math.Inf(1) }, "bias NaN": func(o *closedloop.Options) { o.Bias = math.NaN() },
+		"Bias -1": func(o *closedloop.Options) { o.Bias = -1 }, "Bias +Inf": func(o *closedloop.Options) { o.Bias = math.Inf(1) }, "Bias NaN": func(o *closedloop.Options) { o.Bias = math.NaN() },
 		"given scenes": func(o *closedloop.Options) { o.Scenes = &closedloop.Scenes{} }, "median computing time": func(o *closedloop.Options) { o.Computing = &closedloop.Computing{P50: 2, P99: 1} },
 	} {
 		wrong := options("")

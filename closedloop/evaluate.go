@@ -36,7 +36,7 @@ func Evaluate(ctx context.Context, c *domain.Case, factory func() (domain.Contro
 		return nil, err
 	}
 	if c.Plant == nil {
-		return nil, fmt.Errorf("closedloop: case %q has no plant to simulate; closedloop.Simulated makes one of its dynamics", spec.Name)
+		return nil, fmt.Errorf("case %q has no plant to simulate; closedloop.Simulated makes one of its dynamics", spec.Name)
 	}
 	header, err := newHeader(c, c.Plant, &opt)
 	if err != nil {
@@ -68,7 +68,7 @@ func Evaluate(ctx context.Context, c *domain.Case, factory func() (domain.Contro
 	domain.Prepare(c.Problem)
 	for i := range e.methods {
 		if e.methods[i], err = factory(); err != nil {
-			return nil, fmt.Errorf("closedloop: method %q: %w", opt.Method, err)
+			return nil, fmt.Errorf("method %q: %w", opt.Method, err)
 		}
 	}
 	next, resumed := opt.ShardIndex, false
@@ -114,11 +114,11 @@ func (e *evaluation) begin(number int) (ep domain.Episode, record *EpisodeRecord
 		ep, err = e.controlCase.Plant.Episode(e.opt.Seed, number, e.episodeOptions)
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("closedloop: episode %d of %s: %w", number, name, err)
+		return nil, nil, fmt.Errorf("episode %d of %s: %w", number, name, err)
 	}
 	scene, err := json.Marshal(ep.Scene())
 	if err != nil {
-		return nil, nil, fmt.Errorf("closedloop: scene of episode %d of %s: %w", number, name, err)
+		return nil, nil, fmt.Errorf("scene of episode %d of %s: %w", number, name, err)
 	}
 	return ep, &EpisodeRecord{Episode: number, Scene: scene}, nil
 }
@@ -442,7 +442,7 @@ func (e *evaluation) run(ctx context.Context, next int) error {
 	total := (opt.Episodes - opt.ShardIndex + opt.ShardCount - 1) / opt.ShardCount
 	progress := func() {
 		if opt.Progress != nil {
-			opt.Progress(e.log.sum.episodes, total)
+			opt.Progress(e.log.sum.total.Episodes, total)
 		}
 	}
 	progress()

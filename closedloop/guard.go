@@ -14,19 +14,12 @@ type GuardCounts struct {
 
 // add counts a decision.
 func (g *GuardCounts) add(l *Line) {
-	bits := domain.Fallback(l.Fallback)
-	for _, n := range []struct {
-		bits  domain.Fallback
-		count *int
-	}{
-		{domain.FallbackGuard, &g.Failing}, {domain.FallbackIncumbent, &g.Incumbent}, {domain.FallbackRescue, &g.Rescues},
-		{domain.FallbackRescue | domain.FallbackSolver, &g.Solved},
-	} {
-		if bits&n.bits == n.bits {
-			*n.count++
-		}
-	}
-	if bits&domain.FallbackRescue != 0 {
+	contains := func(bits domain.Fallback) bool { return domain.Fallback(l.Fallback)&bits == bits }
+	count(&g.Failing, contains(domain.FallbackGuard))
+	count(&g.Incumbent, contains(domain.FallbackIncumbent))
+	count(&g.Rescues, contains(domain.FallbackRescue))
+	count(&g.Solved, contains(domain.FallbackRescue|domain.FallbackSolver))
+	if contains(domain.FallbackRescue) {
 		g.RescueWorst = max(g.RescueWorst, l.Latency)
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/machine"
+	"github.com/gpc-engine/gpc/internal/option"
 )
 
 // Options say what is run.
@@ -78,23 +79,23 @@ func (o *Options) Validate(spec *domain.Spec) error {
 	o.ShardCount = cmp.Or(o.ShardCount, 1)
 	switch {
 	case o.Episodes < 1 || o.Episodes > maxEpisodes:
-		return fmt.Errorf("closedloop: %d episodes, want 1 to %d", o.Episodes, maxEpisodes)
+		return option.Errorf("{Episodes} %d: want 1 to %d", o.Episodes, maxEpisodes)
 	case o.ShardCount < 1 || o.ShardIndex < 0 || o.ShardIndex >= o.ShardCount:
-		return fmt.Errorf("closedloop: shard %d/%d, want 0 ≤ i < n", o.ShardIndex, o.ShardCount)
+		return fmt.Errorf("shard %d/%d, want 0 ≤ i < n", o.ShardIndex, o.ShardCount)
 	case !(o.Noise >= 0) || math.IsInf(o.Noise, 0):
-		return fmt.Errorf("closedloop: noise %v, want a finite standard deviation ≥ 0", o.Noise)
+		return option.Errorf("{Noise} %v: want a finite standard deviation ≥ 0", o.Noise)
 	case !(o.Bias >= 0) || math.IsInf(o.Bias, 0):
-		return fmt.Errorf("closedloop: bias %v, want a finite number ≥ 0", o.Bias)
+		return option.Errorf("{Bias} %v: want a finite number ≥ 0", o.Bias)
 	case o.Interval < 0:
-		return fmt.Errorf("closedloop: observations every %v, want a time ≥ 0", o.Interval)
+		return fmt.Errorf("observations every %v, want a time ≥ 0", o.Interval)
 	case o.Scenes != nil && (o.Episodes != len(o.Scenes.Files) || o.Regime != ""):
-		return fmt.Errorf("closedloop: %d episodes of regime %q and %d given scenes: want one episode for each scene, and no regime", o.Episodes, o.Regime, len(o.Scenes.Files))
+		return fmt.Errorf("%d episodes of regime %q and %d given scenes: want one episode for each scene, and no regime", o.Episodes, o.Regime, len(o.Scenes.Files))
 	case o.Resume && o.TracePath == "":
-		return fmt.Errorf("closedloop: resuming needs the trace file of the interrupted run")
+		return option.Errorf("{Resume} needs {TracePath}, the trace of the interrupted run")
 	}
 	if o.Computing != nil {
 		if err := o.Computing.Validate(); err != nil {
-			return fmt.Errorf("closedloop: %w", err)
+			return err
 		}
 	}
 	return o.Preference.Validate(spec.ObjectiveSize())

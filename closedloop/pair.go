@@ -130,7 +130,7 @@ type Paired struct {
 // read. The optimum of an episode is found once for all of them. The record lacks the Map.
 func Pair(ctx context.Context, c *domain.Case, methods []Contender, opt Options) (*Pairing, error) {
 	if len(methods) == 0 || opt.TracePath != "" || opt.ShardCount > 1 {
-		return nil, fmt.Errorf("closedloop: a comparison of %d methods with trace %q and %d shards: want at least one method, no trace and no shards", len(methods), opt.TracePath, opt.ShardCount)
+		return nil, fmt.Errorf("a comparison of %d methods with trace %q and %d shards: want at least one method, no trace and no shards", len(methods), opt.TracePath, opt.ShardCount)
 	}
 	p := &Pairing{Case: c.Problem.Spec().Name, Seed: opt.Seed, Commit: opt.Commit, Regime: opt.Regime, Noise: opt.Noise, Bias: opt.Bias, Sensing: sensingOf(c), Preference: opt.Preference.W, Shift: c.Shift, Plant: c.Other, Steps: stepsOf(c.Plant)}
 	watch, err := machine.Begin(opt.Limit)
@@ -145,7 +145,7 @@ func Pair(ctx context.Context, c *domain.Case, methods []Contender, opt Options)
 	}
 	for _, m := range methods {
 		if m.Episodes < 0 || m.Episodes > opt.Episodes {
-			return nil, fmt.Errorf("closedloop: %d episodes for method %q, want at most the %d of the comparison", m.Episodes, m.Method, opt.Episodes)
+			return nil, fmt.Errorf("%d episodes for method %q, want at most the %d of the comparison", m.Episodes, m.Method, opt.Episodes)
 		}
 		options := opt
 		options.Method, options.ModelSHA256 = m.Method, m.ModelSHA256

@@ -79,7 +79,7 @@ func newPathIntegral(p domain.Problem, o pathOptions) (domain.Controller, error)
 	k.remaining = k.abilities.Remaining
 	var err error
 	if k.values, err = domain.ValuesOf(p); err != nil {
-		return nil, fmt.Errorf("closedloop: %w", err)
+		return nil, err
 	}
 	return k, nil
 }

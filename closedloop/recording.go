@@ -53,7 +53,7 @@ func (r *Recording) Trace() ([]byte, error) {
 	}
 	e := r.record
 	if e.Scene, err = json.Marshal(r.ep.Scene()); err != nil {
-		return nil, fmt.Errorf("closedloop: scene of episode %d of %s: %w", e.Episode, h.Case, err)
+		return nil, fmt.Errorf("scene of episode %d of %s: %w", e.Episode, h.Case, err)
 	}
 	if h.Steered = true; r.staged {
 		h.ScenesSHA256, h.Regime = durable.Sum(sha256.Sum256(e.Scene)), ""

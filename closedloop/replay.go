@@ -91,7 +91,7 @@ func sameScene(trace, recomputed any) bool {
 // plant takes the trace's own action.
 func (a *replay) decision(l *Line, ep domain.Episode, u []float64) {
 	decides, late := a.pace.next()
-	a.flag(l, "late", l.Late, late)
+	a.value(l, "late", l.Late, late)
 	checkable := a.redrawn != nil && !a.estimated && (a.noisy || a.method != nil || len(a.c) > 0)
 	if checkable {
 		a.observe()
@@ -194,9 +194,7 @@ func (a *replay) decide(l *Line, decides, late bool) {
 			a.one(l, "priority", i, p, m.Sigma[i])
 		}
 	}
-	if a.count("fallback"); domain.Fallback(l.Fallback) != m.Fallback {
-		a.differs(l.Line, l.Episode, l.T, "fallback", domain.Fallback(l.Fallback).String(), m.Fallback.String())
-	}
+	a.value(l, "fallback", domain.Fallback(l.Fallback), m.Fallback)
 }
 
 // one compares a value of the method's own record.

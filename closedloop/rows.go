@@ -63,12 +63,7 @@ func severalStarts(c *domain.Case, solver domain.Receding, n int) domain.Method 
 }
 
 // built prepares a solver, once, with what first decisions begin from: no decision's time includes it.
-func built(s domain.Solver) error {
-	if err := s.Prepare(context.Background(), 0, nil); err != nil {
-		return fmt.Errorf("closedloop: %w", err)
-	}
-	return nil
-}
+func built(s domain.Solver) error { return s.Prepare(context.Background(), 0, nil) }
 
 // Row is the one of Rows with that name, or mpc-N for any N from 1 to the decisions of an
 // episode, nmpc-from-N, or mppi-N with or without its constants.
@@ -376,7 +371,7 @@ func newOracle(c *domain.Case) (*oracle, error) {
 	}
 	solver, recedes := whole.(domain.Receding)
 	if !recedes {
-		return nil, fmt.Errorf("closedloop: nothing solves the plant %s, so that no oracle knows it", c.Other)
+		return nil, fmt.Errorf("nothing solves the plant %s, so that no oracle knows it", c.Other)
 	}
 	return &oracle{problem: problem, horizon: solver.NewHorizon(0), ahead: c.Delay.Ahead()}, built(whole)
 }

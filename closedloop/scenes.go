@@ -51,11 +51,11 @@ func NewSceneFile(c *domain.Case, e domain.Episode) (*SceneFile, error) {
 	f := &SceneFile{Version: sceneVersion, Case: c.Problem.Spec().Name}
 	if c.Remake != nil {
 		if f.Params, err = json.Marshal(c.Plant.Params()); err != nil {
-			return nil, fmt.Errorf("closedloop: plant parameters: %w", err)
+			return nil, fmt.Errorf("plant parameters: %w", err)
 		}
 	}
 	if f.Scene, err = json.Marshal(plant.Draft(e)); err != nil {
-		return nil, fmt.Errorf("closedloop: scene: %w", err)
+		return nil, fmt.Errorf("scene: %w", err)
 	}
 	return f, nil
 }
@@ -109,13 +109,9 @@ func ReadScenes(path string) (*Scenes, error) {
 		return nil, fmt.Errorf("scene: %w", err)
 	}
 	if !info.IsDir() {
-		text, err := readScene(path)
+		f, text, err := readScene(path)
 		if err != nil {
 			return nil, err
-		}
-		f, err := ParseScene(text)
-		if err != nil {
-			return nil, &SceneError{path, err}
 		}
 		return &Scenes{Files: []NamedScene{{filepath.Base(path), *f}}, SHA256: durable.Sum(sha256.Sum256(text))}, nil
 	}
@@ -132,16 +128,12 @@ func ReadScenes(path string) (*Scenes, error) {
 		if entry.IsDir() || !strings.HasSuffix(entry.Name(), ".json") {
 			return nil, fmt.Errorf("scene: %s is not a .json file: a folder of scenes holds nothing else", file)
 		}
-		text, err := readScene(file)
+		f, text, err := readScene(file)
 		if err != nil {
 			return nil, err
 		}
 		if total += len(text); total > MaxScenesBytes {
 			return nil, fmt.Errorf("scene: the files of folder %s have more than %d bytes", path, MaxScenesBytes)
-		}
-		f, err := ParseScene(text)
-		if err != nil {
-			return nil, &SceneError{file, err}
 		}
 		s.Files = append(s.Files, NamedScene{entry.Name(), *f})
 		fmt.Fprintf(sums, "%x  %s\n", sha256.Sum256(text), entry.Name())
@@ -150,20 +142,24 @@ func ReadScenes(path string) (*Scenes, error) {
 	return s, nil
 }
 
-func readScene(path string) ([]byte, error) {
+// readScene reads a scene file, and returns its bytes too.
+func readScene(path string) (scene *SceneFile, text []byte, err error) {
 	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("scene: %w", err)
+	if err == nil {
+		defer f.Close()
+		text, err = io.ReadAll(io.LimitReader(f, MaxSceneBytes+1))
 	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, MaxSceneBytes+1))
 	if err != nil {
-		return nil, fmt.Errorf("scene: %w", err)
+		return nil, nil, fmt.Errorf("scene: %w", err)
 	}
 	if len(text) > MaxSceneBytes {
-		return nil, &SceneError{path, fmt.Errorf("longer than %d bytes", MaxSceneBytes)}
+		return nil, nil, &SceneError{path, fmt.Errorf("longer than %d bytes", MaxSceneBytes)}
 	}
-	return bytes.TrimPrefix(text, []byte("\ufeff")), nil
+	text = bytes.TrimPrefix(text, []byte("\ufeff"))
+	if scene, err = ParseScene(text); err != nil {
+		return nil, nil, &SceneError{path, err}
+	}
+	return scene, text, nil
 }
 
 // ParseScene reads a scene file as far as that needs no case. Errors name the field.
@@ -279,7 +275,7 @@ func Remade(c *domain.Case, params json.RawMessage) (remade domain.Case, other b
 	}
 	current, err := json.Marshal(c.Plant.Params())
 	if err != nil {
-		return domain.Case{}, false, fmt.Errorf("closedloop: plant parameters: %w", err)
+		return domain.Case{}, false, fmt.Errorf("plant parameters: %w", err)
 	}
 	if sameJSON(current, params) {
 		return *c, false, nil
@@ -293,7 +289,7 @@ func Remade(c *domain.Case, params json.RawMessage) (remade domain.Case, other b
 	}
 	text, err := json.Marshal(alternative.Plant.Params())
 	if err != nil {
-		return domain.Case{}, false, fmt.Errorf("closedloop: plant parameters: %w", err)
+		return domain.Case{}, false, fmt.Errorf("plant parameters: %w", err)
 	}
 	if bytes.Equal(current, text) {
 		return *c, false, nil

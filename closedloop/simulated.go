@@ -94,8 +94,8 @@ func (m *Simulation) Episode(seed uint64, index int, opt domain.EpisodeOptions) 
 	if err := opt.NoRegime(spec.Name); err != nil {
 		return nil, err
 	}
-	if index < 0 {
-		return nil, fmt.Errorf("episode index is %d, want ≥ 0", index)
+	if _, err := opt.Fixed(index, spec.ObjectiveSize()); err != nil {
+		return nil, err
 	}
 	if err := opt.Preference.Validate(spec.ObjectiveSize()); err != nil {
 		return nil, err
@@ -114,9 +114,6 @@ func (m *Simulation) Episode(seed uint64, index int, opt domain.EpisodeOptions) 
 // measured is the episode of a scene with measurement noise, which the seed and the index
 // alone say.
 func (m *Simulation) measured(scene simulationScene, seed uint64, index int, noise float64) (domain.Episode, error) {
-	if !(noise >= 0) || math.IsInf(noise, 0) {
-		return nil, fmt.Errorf("measurement noise is %v, want a finite standard deviation ≥ 0", noise)
-	}
 	if scene.Process == 0 {
 		scene.Process = m.processSeed(seed, index)
 	}
@@ -253,9 +250,7 @@ func (e *simulated) Apply(u []float64) (domain.Outcome, error) {
 		copy(out.Sigma, e.scene.Preference.W)
 	}
 	p.Objectives(e.s, u, e.c, out.J)
-	for i, j := range out.J {
-		out.Cost += out.Sigma[i] * j
-	}
+	out.Cost = tensor.DotInOrder(out.J, out.Sigma)
 	p.Margins(e.s, e.c, u, out.Named)
 	if soft := e.abilities.Soft; soft != nil {
 		out.Soft = make([]float64, len(soft.Limits))

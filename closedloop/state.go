@@ -19,7 +19,7 @@ const MaxStateBytes = 16 << 20
 // It is {"s":[…],"c":[…]} in the order of the case's variables, or has every
 // variable of state and context as a field of its own by name. All values are finite numbers
 // in the case's units. The error names the field and what was expected; where it is of one
-// field it is a *FieldError.
+// field it is a *jsonin.FieldError.
 func ReadState(source io.Reader, spec *domain.Spec) (s, c []float64, err error) {
 	text, err := io.ReadAll(io.LimitReader(source, MaxStateBytes+1))
 	if err != nil {
@@ -34,9 +34,6 @@ func ReadState(source io.Reader, spec *domain.Spec) (s, c []float64, err error) 
 	}
 	return State(fields, spec, false)
 }
-
-// FieldError says what is wrong with a field of an observation: it has the field and the error.
-type FieldError = jsonin.FieldError
 
 func fieldErrorf(field, format string, args ...any) error {
 	return jsonin.Errorf(field, "state: "+format, args...)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/durable"
+	"github.com/gpc-engine/gpc/internal/option"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
@@ -146,10 +147,10 @@ type SteerOptions struct {
 func Steer(ctx context.Context, c *domain.Case, m domain.Controller, opt SteerOptions) (*Steering, error) {
 	spec := c.Problem.Spec()
 	if c.Plant == nil {
-		return nil, fmt.Errorf("closedloop: case %q has no plant to simulate; closedloop.Simulated makes one of its dynamics", spec.Name)
+		return nil, fmt.Errorf("case %q has no plant to simulate; closedloop.Simulated makes one of its dynamics", spec.Name)
 	}
 	if opt.Episodes < 1 {
-		return nil, fmt.Errorf("closedloop: %d episodes, want 1 or more", opt.Episodes)
+		return nil, option.Errorf("{Episodes} %d: want 1 or more", opt.Episodes)
 	}
 	out := &Steering{
 		Case: spec.Name, Method: opt.Method, Seed: opt.Seed, Commit: opt.Commit, Device: opt.Device,
@@ -159,7 +160,7 @@ func Steer(ctx context.Context, c *domain.Case, m domain.Controller, opt SteerOp
 	for i, w := range opt.Weights {
 		pref := domain.Preference{W: w}
 		if err := pref.Validate(spec.ObjectiveSize()); err != nil {
-			return nil, fmt.Errorf("closedloop: preference %d: %w", i+1, err)
+			return nil, fmt.Errorf("preference %d: %w", i+1, err)
 		}
 		p := FrontPoint{W: w, Episodes: opt.Episodes, J: make([]Number, spec.ObjectiveSize()), OracleJ: make([]Number, spec.ObjectiveSize())}
 		cost, oracle := 0.0, 0.0
@@ -167,9 +168,13 @@ func Steer(ctx context.Context, c *domain.Case, m domain.Controller, opt SteerOp
 			if err := ctx.Err(); err != nil {
 				return nil, err
 			}
-			if err := p.run(ctx, c, m, opt.Seed, e, pref, &cost, &oracle); err != nil {
-				return nil, fmt.Errorf("closedloop: preference %v, episode %d: %w", w, e, err)
+			method, optimum, err := p.run(ctx, spec, m, func() (domain.Episode, error) {
+				return c.Plant.Episode(opt.Seed, e, domain.EpisodeOptions{Preference: pref, Context: ctx})
+			})
+			if err != nil {
+				return nil, fmt.Errorf("preference %v, episode %d: %w", w, e, err)
 			}
+			cost, oracle = cost+method, oracle+optimum
 			if opt.Progress != nil {
 				opt.Progress(i*opt.Episodes+e+1, len(opt.Weights)*opt.Episodes)
 			}
@@ -188,25 +193,15 @@ func Steer(ctx context.Context, c *domain.Case, m domain.Controller, opt SteerOp
 	return out, nil
 }
 
-// run adds one episode to the point.
-func (p *FrontPoint) run(ctx context.Context, c *domain.Case, m domain.Controller, seed uint64, e int, pref domain.Preference, cost, oracle *float64) error {
-	spec := c.Problem.Spec()
-	open := func() (domain.Episode, error) {
-		return c.Plant.Episode(seed, e, domain.EpisodeOptions{Preference: pref, Context: ctx})
-	}
+// run adds one episode to the point, opened for the method and for the optimum. It returns what both cost, 0 where they are not compared.
+func (p *FrontPoint) run(ctx context.Context, spec *domain.Spec, m domain.Controller, open func() (domain.Episode, error)) (cost, oracle float64, err error) {
 	ep, err := open()
 	if err != nil {
-		return err
+		return 0, 0, err
 	}
-	best, plan, err := ep.Oracle()
-	if err != nil { // no optimum to compare with, as in an evaluation
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		best, plan = math.NaN(), nil
-	}
-	if err := m.Reset(ep); err != nil {
-		return err
+	best, plan, missing := ep.Oracle() // without an optimum there is nothing to compare with, as in an evaluation
+	if err := cmp.Or(ctx.Err(), m.Reset(ep)); err != nil {
+		return 0, 0, err
 	}
 	s, x, u := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize()), make([]float64, spec.ActionSize())
 	method, err := follow(spec, ep, func(int) ([]float64, error) {
@@ -214,35 +209,33 @@ func (p *FrontPoint) run(ctx context.Context, c *domain.Case, m domain.Controlle
 			return nil, err
 		}
 		ep.Observe(s, x)
-		_, err := m.Decide(s, x, pref, u)
+		_, err := m.Decide(s, x, domain.Preference{W: p.W}, u)
 		return u, err
 	})
 	if err != nil {
-		return err
+		return 0, 0, err
 	}
 	if !method.feasible {
 		p.Violations++
-		return nil
+		return 0, 0, nil
 	}
-	if plan == nil || math.IsNaN(best) {
-		return nil
+	if missing != nil || plan == nil || math.IsNaN(best) {
+		return 0, 0, nil
 	}
 	exact, err := open()
 	if err != nil {
-		return err
+		return 0, 0, err
 	}
 	ideal, err := follow(spec, exact, func(t int) ([]float64, error) { return plan[t], nil })
 	if err != nil {
-		return err
+		return 0, 0, err
 	}
 	for j := range method.objectives {
 		p.J[j] += Number(method.objectives[j])
 		p.OracleJ[j] += Number(ideal.objectives[j])
 	}
-	*cost += method.cost
-	*oracle += ideal.cost
 	p.Compared++
-	return nil
+	return method.cost, ideal.cost, nil
 }
 
 // totals are the sums of one episode's steps. It is feasible if every margin was kept and no state was lost.

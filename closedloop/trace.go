@@ -270,7 +270,7 @@ type End struct {
 func newHeader(c *domain.Case, plant domain.Plant, opt *Options) (Header, error) {
 	params, err := json.Marshal(plant.Params())
 	if err != nil {
-		return Header{}, fmt.Errorf("closedloop: plant parameters: %w", err)
+		return Header{}, fmt.Errorf("plant parameters: %w", err)
 	}
 	spec := c.Problem.Spec()
 	h := Header{

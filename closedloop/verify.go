@@ -231,7 +231,8 @@ func indexed(field string, entry int) string {
 	return fmt.Sprintf("%s[%d]", field, entry)
 }
 
-func (v *verifier) flag(l *Line, field string, trace, replay bool) {
+// value compares a comparable value, such as a flag.
+func (v *verifier) value(l *Line, field string, trace, replay any) {
 	if v.count(field); trace != replay {
 		v.differs(l.Line, l.Episode, l.T, field, fmt.Sprint(trace), fmt.Sprint(replay))
 	}
@@ -239,16 +240,13 @@ func (v *verifier) flag(l *Line, field string, trace, replay bool) {
 
 // optional compares a flag that only some episodes have.
 func (v *verifier) optional(l *Line, field string, trace, replay *bool) {
-	if v.count(field); trace == nil && replay == nil || trace != nil && replay != nil && *trace == *replay {
-		return
-	}
 	text := func(b *bool) string {
 		if b == nil {
 			return "absent"
 		}
 		return fmt.Sprint(*b)
 	}
-	v.differs(l.Line, l.Episode, l.T, field, text(trace), text(replay))
+	v.value(l, field, text(trace), text(replay))
 }
 
 func (v *verifier) text(l *Line, field, trace, replay string) {
@@ -294,7 +292,7 @@ func (v *verifier) begin() error {
 	}
 	params, err := json.Marshal(c.Plant.Params())
 	if err != nil {
-		return fmt.Errorf("closedloop: plant parameters: %w", err)
+		return fmt.Errorf("plant parameters: %w", err)
 	}
 	if v.count("header.params"); !sameJSON(params, h.Params) {
 		v.differs(1, -1, -1, "header.params", fmt.Sprintf("%.200s", h.Params), fmt.Sprintf("%.200s", params))
@@ -373,7 +371,7 @@ func (v *verifier) episode(e *EpisodeRecord) error {
 		if f := domain.Fallback(l.Fallback); !f.Known() {
 			v.differs(l.Line, e.Episode, l.T, "fallback", fmt.Sprint(l.Fallback), "bits that no guard sets")
 		}
-		v.flag(l, "failed", l.Failed, out.Failed)
+		v.value(l, "failed", l.Failed, out.Failed)
 	}
 	completed = completed && ep.Done()
 	rerun.failure(e, completed)
@@ -403,14 +401,14 @@ func (v *verifier) end(e *EpisodeRecord, want *End) {
 	v.text(end, "end.exceeding", fmt.Sprint(e.End.Exceeding), fmt.Sprint(want.Exceeding))
 	v.optional(end, "end.reached", e.End.GoalReached, want.GoalReached)
 	v.optional(end, "end.at_end", e.End.AtEnd, want.AtEnd)
-	v.flag(end, "end.failed", e.End.Failed, want.Failed)
-	v.flag(end, "end.safe", e.End.Safe, want.Safe)
-	v.flag(end, "end.collision_free", e.End.CollisionFree, want.CollisionFree)
-	v.flag(end, "end.completed", e.End.Completed, want.Completed)
+	v.value(end, "end.failed", e.End.Failed, want.Failed)
+	v.value(end, "end.safe", e.End.Safe, want.Safe)
+	v.value(end, "end.collision_free", e.End.CollisionFree, want.CollisionFree)
+	v.value(end, "end.completed", e.End.Completed, want.Completed)
 	v.text(end, "end.cause", e.End.Cause, want.Cause)
-	v.text(end, "end.excluded", fmt.Sprint(e.End.Excluded), fmt.Sprint(want.Excluded))
+	v.value(end, "end.excluded", e.End.Excluded, want.Excluded)
 	v.text(end, "end.oracle_failure", e.End.OracleFailure, want.OracleFailure)
-	v.flag(end, "end.best_known", e.End.BestKnown, want.BestKnown)
+	v.value(end, "end.best_known", e.End.BestKnown, want.BestKnown)
 	trace, cost := float64(e.End.OracleCost), float64(want.OracleCost)
 	switch {
 	case same(trace, cost):

@@ -28,7 +28,7 @@ func (k *episodeLog) add(e *EpisodeRecord) error {
 	if k.file != nil {
 		text, hash, err := e.sealed(k.last)
 		if err != nil {
-			return fmt.Errorf("closedloop: trace %s: %w", k.path, err)
+			return fmt.Errorf("trace %s: %w", k.path, err)
 		}
 		k.last = hash
 		if err := k.write(text); err != nil {
@@ -47,17 +47,17 @@ func lockTrace(path string, resume bool) (*durable.Lock, error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
-		return nil, fmt.Errorf("closedloop: trace: %w", err)
+		return nil, fmt.Errorf("trace: %w", err)
 	case info.IsDir():
-		return nil, durable.Refusef("closedloop: trace %s is a folder", path)
+		return nil, durable.Refusef("trace %s is a folder", path)
 	case !info.Mode().IsRegular():
 		return nil, nil
 	case info.Size() > 0 && !resume:
-		return nil, durable.Refusef("closedloop: %s exists already: resume it, remove it, or give the trace another name", path)
+		return nil, durable.Refusef("%s exists already: resume it, remove it, or give the trace another name", path)
 	}
 	lock, err := durable.Acquire(path)
 	if err != nil {
-		return nil, fmt.Errorf("closedloop: trace: %w", err)
+		return nil, fmt.Errorf("trace: %w", err)
 	}
 	return lock, nil
 }
@@ -67,7 +67,7 @@ func lockTrace(path string, resume bool) (*durable.Lock, error) {
 func (k *episodeLog) open(path string, h *Header, resume bool) (last int, err error) {
 	text, err := json.Marshal(h)
 	if err != nil {
-		return -1, fmt.Errorf("closedloop: trace: %w", err)
+		return -1, fmt.Errorf("trace: %w", err)
 	}
 	text = append(text, '\n')
 	if k.path = path; resume && !cutOff(path, text) {
@@ -76,7 +76,7 @@ func (k *episodeLog) open(path string, h *Header, resume bool) (last int, err er
 		}
 	}
 	if k.file, err = os.OpenFile(path, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o644); err != nil {
-		return -1, fmt.Errorf("closedloop: trace: %w", err)
+		return -1, fmt.Errorf("trace: %w", err)
 	}
 	k.last = durable.Sum(sha256.Sum256(text))
 	if err := k.write(text); err != nil {
@@ -102,13 +102,13 @@ func cutOff(path string, header []byte) bool {
 func (k *episodeLog) resume(h *Header) (last int, err error) {
 	file, err := os.OpenFile(k.path, os.O_RDWR, 0)
 	if err != nil {
-		return -1, fmt.Errorf("closedloop: trace: %w", err)
+		return -1, fmt.Errorf("trace: %w", err)
 	}
 	fail := func(err error) (int, error) {
 		file.Close()
-		return -1, durable.Refusef("closedloop: cannot resume %s: %w", k.path, err)
+		return -1, durable.Refusef("cannot resume %s: %w", k.path, err)
 	}
-	r, err := NewReader(file)
+	r, err := newWholeTrace(file)
 	if err != nil {
 		return fail(err)
 	}
@@ -117,24 +117,16 @@ func (k *episodeLog) resume(h *Header) (last int, err error) {
 	}
 	last = -1
 	end, hash := r.offset, r.last
-	want := h.Shard[0]
 	for {
-		e, err := r.Next()
+		e, err := r.successor()
 		if errors.Is(err, io.EOF) || errors.Is(err, ErrTruncated) {
 			break
-		}
-		if err == nil && e.Damage != "" {
-			err = fmt.Errorf("episode %d: %s: the file was changed", e.Episode, e.Damage)
 		}
 		if err != nil {
 			return fail(err)
 		}
-		if e.Episode != want {
-			return fail(fmt.Errorf("line %d begins episode %d, want %d", e.SceneLine, e.Episode, want))
-		}
 		k.sum.add(e)
 		last, end, hash = e.Episode, e.EndOffset, r.last
-		want += h.Shard[1]
 	}
 	err = file.Truncate(end)
 	if err == nil {
@@ -169,7 +161,7 @@ func (k *episodeLog) write(b []byte) error {
 		err = k.file.Sync()
 	}
 	if err != nil {
-		return fmt.Errorf("closedloop: trace: %w", err)
+		return fmt.Errorf("trace: %w", err)
 	}
 	return nil
 }
@@ -180,7 +172,7 @@ func (k *episodeLog) close() error {
 		return nil
 	}
 	if err := k.file.Close(); err != nil {
-		return fmt.Errorf("closedloop: trace %s: %w", k.path, err)
+		return fmt.Errorf("trace %s: %w", k.path, err)
 	}
 	return nil
 }

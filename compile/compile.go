@@ -308,7 +308,7 @@ func compile(ctx context.Context, c *gpc.Case, opt Options, clock func() time.Ti
 	defer release()
 	if r.optima.solve != nil {
 		if err := r.optima.open(filepath.Join(r.dir, "optima.jsonl")); err != nil {
-			return nil, gpc.BadInput(fmt.Errorf("compile: %w", err))
+			return nil, gpc.BadInput(err)
 		}
 		defer r.optima.file.Close()
 	}
@@ -317,7 +317,7 @@ func compile(ctx context.Context, c *gpc.Case, opt Options, clock func() time.Ti
 		return nil, err
 	}
 	if err := r.continueTime(); err != nil {
-		return nil, gpc.BadInput(fmt.Errorf("compile: %w", err))
+		return nil, gpc.BadInput(err)
 	}
 	ctx, stop := context.WithCancel(ctx)
 	var ticking sync.WaitGroup
@@ -454,7 +454,7 @@ func (r *run) finish(ctx context.Context, reason string, watch *machine.Watch) (
 		}
 	}
 	if err := durable.WriteJSON(r.opt.Out+".report.json", out, "  "); err != nil {
-		return nil, fmt.Errorf("compile: %w", err)
+		return nil, err
 	}
 	if r.journal.Pace.Tests = out.Test.Episodes; out.Test.Episodes > 0 {
 		r.journal.Pace.Reported = len(rounds)

@@ -145,12 +145,8 @@ func (r *run) driveAll(ctx context.Context, l loops) (d drive, err error) {
 	result, err := l.gpcCase.Evaluate(inTime, gpc.Setup{Method: l.method, Model: l.model}, engine.Options{}, closedloop.Options{
 		Episodes: l.episodes, Seed: r.seed(l.purpose, l.round), Preference: adaptive, Threads: threads, Clock: r.decisions(&l), CheckIntegration: l.integration,
 		Visit: func(e *closedloop.EpisodeRecord) {
-			if !e.End.Safe && e.End.OracleFailure != "" {
-				out.NoWay++
-			}
-			if e.End.NoWay {
-				out.NoRoom++
-			}
+			out.NoWay += count(!e.End.Safe && e.End.OracleFailure != "")
+			out.NoRoom += count(e.End.NoWay)
 			s := startOf(e, period)
 			if pct := max(float64(s.Regret), 0); !math.IsNaN(pct) {
 				floored, capped, n = floored+pct, capped+min(pct, r.journal.Cap), n+1

@@ -3,7 +3,6 @@ package compile
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"runtime"
 
 	"github.com/gpc-engine/gpc/domain"
@@ -67,7 +66,7 @@ func (r *run) timeReferences(ctx context.Context) error {
 	if err := r.c.Definition().Solver.Prepare(ctx, r.seed(solved, 0), func(done, total int) {
 		r.opt.Progress(Progress{Stage: "prepare", Done: done, Total: total})
 	}); err != nil {
-		return fmt.Errorf("compile: %w", err)
+		return err
 	}
 	n := min(timedReferences, cmp.Or(r.opt.Starts, minStarts))
 	start, done := r.clock(), 0

@@ -231,7 +231,7 @@ type journal struct {
 func (r *run) open() (release func() error, err error) {
 	level, err := isa.Name()
 	if err != nil {
-		return nil, gpc.BadInput(fmt.Errorf("compile: %w", err))
+		return nil, gpc.BadInput(err)
 	}
 	expected := journal{
 		Version: journalVersion, Case: r.c.Name(), ProblemSHA256: durable.Sum(domain.FingerprintOf(r.c.Definition().MapProblem())),
@@ -239,11 +239,11 @@ func (r *run) open() (release func() error, err error) {
 		Clock: r.opt.clock(), Cap: r.opt.Tail, Plant: describePlant(r.c.Definition()),
 	}
 	if err := os.MkdirAll(r.dir, 0o755); err != nil {
-		return nil, gpc.BadInput(fmt.Errorf("compile: %w", err))
+		return nil, gpc.BadInput(err)
 	}
 	lock, err := durable.Acquire(r.dir)
 	if err != nil {
-		return nil, gpc.BadInput(fmt.Errorf("compile: %w", err))
+		return nil, gpc.BadInput(err)
 	}
 	defer func() {
 		if err != nil {
@@ -257,7 +257,7 @@ func (r *run) open() (release func() error, err error) {
 		return lock.Release, r.save()
 	}
 	if err != nil {
-		return nil, gpc.BadInput(fmt.Errorf("compile: %w", err))
+		return nil, gpc.BadInput(err)
 	}
 	if r.journal.Version == expected.Version && r.journal.Case == expected.Case && r.journal.ProblemSHA256 != expected.ProblemSHA256 {
 		return nil, gpc.BadInput(option.Errorf("compile: %s belongs to system %s before it was edited: field problem_sha256 is %s, want %s; choose another {Out}, or remove the folder", path, expected.Case, r.journal.ProblemSHA256, expected.ProblemSHA256))
@@ -294,13 +294,7 @@ func (r *run) commit() error {
 func (r *run) save() error {
 	r.beginPart(r.part)
 	r.journal.Seconds, r.saved = r.spent(), r.clock()
-	if r.optima.err != nil {
-		return fmt.Errorf("compile: %w", r.optima.err)
-	}
-	if err := durable.WriteSealed(filepath.Join(r.dir, journalName), &r.journal); err != nil {
-		return fmt.Errorf("compile: %w", err)
-	}
-	return nil
+	return cmp.Or(r.optima.err, durable.WriteSealed(filepath.Join(r.dir, journalName), &r.journal))
 }
 
 // timeName is a file with the seconds of all runs so far. The journal has them where it was written later.

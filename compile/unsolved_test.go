@@ -33,7 +33,7 @@ func TestUnsolvedScenariosAreExplained(t *testing.T) {
 		if err == nil {
 			t.Fatal("a limit that no plan keeps is compiled")
 		}
-		for _, says := range []string{"0 of " + scenarios + " scenarios have samples", "infeasible", "ocp: from state [", "end where no action keeps the limits, first margin speed", "what would help: limits that some plan keeps to the end"} {
+		for _, says := range []string{"0 of " + scenarios + " scenarios have samples", "infeasible", "from state [", "end where no action keeps the limits, first margin speed", "what would help: limits that some plan keeps to the end"} {
 			if !strings.Contains(err.Error(), says) {
 				t.Errorf("%v a look at the clock: %q is not said of %v", tick, says, err)
 			}

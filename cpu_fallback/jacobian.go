@@ -176,9 +176,7 @@ func (n *net) reverseJacobian(b *jacobianBuffer, dst []float32, stride int) {
 
 func fillNaN(v []float32) {
 	nan := float32(math.NaN())
-	for i := range v {
-		v[i] = nan
-	}
+	tensor.Fill(v, nan)
 }
 
 // chooseJacobianMode compares the multiply-adds of both directions. Forward mode

@@ -83,11 +83,7 @@ func (w *stepWorker) tangential(s *stepper, r span, withCost bool) {
 		o.cost[i] = 0
 		if withCost {
 			s.problem.Objectives(o.rowS, o.rowU, o.rowC, o.rowJ)
-			sum := 0.0
-			for j, J := range o.rowJ {
-				sum += o.rowW[j] * J
-			}
-			o.cost[i] = float32(sum)
+			o.cost[i] = float32(tensor.DotInOrder(o.rowJ, o.rowW))
 		}
 	}
 }

@@ -3,6 +3,7 @@ package domain
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
@@ -64,6 +65,18 @@ func (p Preference) Slot(slot []float64, floor float64) {
 		for i, w := range p.W {
 			slot[1+i] = 1 + math.Log10(w+floor)
 		}
+	}
+}
+
+// DrawWeights draws weights of objectives evenly from the simplex.
+func DrawWeights(rng *rand.Rand, w []float64) {
+	sum := 0.0
+	for i := range w {
+		w[i] = rng.ExpFloat64()
+		sum += w[i]
+	}
+	for i := range w {
+		w[i] /= sum
 	}
 }
 

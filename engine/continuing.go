@@ -330,50 +330,48 @@ func overlap(a, b tensor.Matrix) bool {
 // fault returns backend.ErrNoRefiner from then on, and its caller refines in single
 // operations, which go on on the second backend.
 func (c *continuing) NewRefiner(cfg backend.MapConfig) (backend.Refiner, error) {
-	b, ok := c.first.(backend.RefinerBackend)
-	if !ok {
-		return nil, backend.ErrNoRefiner
-	}
-	r := &refiner{optional: optional{owner: c, name: "refinement", absence: backend.ErrNoRefiner}}
-	err := r.call(func() (err error) {
-		r.inner, err = b.NewRefiner(cfg)
-		return err
-	})
+	o, err := newOptional(c, "refinement", backend.ErrNoRefiner, func(b backend.RefinerBackend) (backend.Refiner, error) { return b.NewRefiner(cfg) })
 	if err != nil {
 		return nil, err
 	}
-	return r, nil
+	return refiner{o}, nil
 }
 
 // NewRollouts is that of the first backend as NewRefiner is, with
 // backend.ErrNoRollouts.
 func (c *continuing) NewRollouts(cfg backend.RolloutsConfig) (backend.Rollouts, error) {
-	b, ok := c.first.(backend.RolloutsBackend)
-	if !ok {
-		return nil, backend.ErrNoRollouts
-	}
-	r := &rollouts{optional: optional{owner: c, name: "the search along roll-outs", absence: backend.ErrNoRollouts}}
-	err := r.call(func() (err error) {
-		r.inner, err = b.NewRollouts(cfg)
-		return err
-	})
+	o, err := newOptional(c, "the search along roll-outs", backend.ErrNoRollouts, func(b backend.RolloutsBackend) (backend.Rollouts, error) { return b.NewRollouts(cfg) })
 	if err != nil {
 		return nil, err
 	}
-	return r, nil
+	return rollouts{o}, nil
 }
 
 // optional is an object of the first backend whose caller can do without it: after a
 // fault it says so.
-type optional struct {
+type optional[T any] struct {
 	owner     *continuing
 	name      string
 	absence   error // what it says
+	inner     T
 	withdrawn bool
 }
 
+// newOptional makes an object where the first backend is a B.
+func newOptional[B, T any](c *continuing, name string, absence error, construct func(B) (T, error)) (*optional[T], error) {
+	b, ok := c.first.(B)
+	if !ok {
+		return nil, absence
+	}
+	o := &optional[T]{owner: c, name: name, absence: absence}
+	return o, o.call(func() (err error) {
+		o.inner, err = construct(b)
+		return err
+	})
+}
+
 // call makes one call, unless a fault came before; a fault is the error that says so.
-func (l *optional) call(f func() error) error {
+func (l *optional[T]) call(f func() error) error {
 	if l.withdrawn || l.owner.isFirstLost() {
 		return l.absence
 	}
@@ -386,12 +384,9 @@ func (l *optional) call(f func() error) error {
 	return l.absence
 }
 
-type refiner struct {
-	optional
-	inner backend.Refiner
-}
+type refiner struct{ *optional[backend.Refiner] }
 
-func (r *refiner) Refine(in backend.RefineInput) (out backend.RefineOutput, err error) {
+func (r refiner) Refine(in backend.RefineInput) (out backend.RefineOutput, err error) {
 	err = r.call(func() (err error) {
 		out, err = r.inner.Refine(in)
 		return err
@@ -399,17 +394,14 @@ func (r *refiner) Refine(in backend.RefineInput) (out backend.RefineOutput, err 
 	return out, err
 }
 
-type rollouts struct {
-	optional
-	inner backend.Rollouts
-}
+type rollouts struct{ *optional[backend.Rollouts] }
 
-func (r *rollouts) Score(in backend.RolloutsInput, out backend.RolloutsOutput) error {
+func (r rollouts) Score(in backend.RolloutsInput, out backend.RolloutsOutput) error {
 	return r.call(func() error { return r.inner.Score(in, out) })
 }
 
-func (r *rollouts) Search(in backend.SearchInput, out *backend.SearchOutput) error {
+func (r rollouts) Search(in backend.SearchInput, out *backend.SearchOutput) error {
 	return r.call(func() error { return r.inner.Search(in, out) })
 }
 
-func (r *rollouts) Executes() bool { return r.inner.Executes() }
+func (r rollouts) Executes() bool { return r.inner.Executes() }

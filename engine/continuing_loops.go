@@ -74,9 +74,7 @@ func (k *survivingLoops) Decide(in backend.LoopsInput, out backend.LoopsOutput) 
 	}
 	if k.latents.Rows == 0 {
 		k.latents = tensor.New(out.Z.Rows, out.Z.Cols)
-		for i := range k.latents.Data {
-			k.latents.Data[i] = float32(math.NaN())
-		}
+		tensor.Fill(k.latents.Data, float32(math.NaN()))
 	}
 	for i, flags := range out.Flags {
 		if flags&backend.LoopFinite != 0 && !in.Hold[i] {

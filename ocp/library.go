@@ -58,7 +58,7 @@ func (s *Solver) library(ctx context.Context, progress func(done, total int)) (*
 	if s.work.library == nil {
 		l, err := s.build(ctx, progress)
 		if err != nil {
-			return nil, fmt.Errorf("ocp: library: %w", err)
+			return nil, fmt.Errorf("library: %w", err)
 		}
 		s.work.library = l
 	}

@@ -470,9 +470,7 @@ func (q *program) discoverStages(p *point) {
 
 // discover marks the components that some action moves along a roll-out.
 func (q *program) discover(p *point) {
-	for i := range q.isActive {
-		q.isActive[i] = true
-	}
+	tensor.Fill(q.isActive, true)
 	q.layout(q.steps)
 	q.resize(p)
 	q.differentiate(p)

@@ -49,7 +49,7 @@ type Status struct {
 // timeLimit limits its time, 0: none; it is checked between iterations.
 func (s *Solver) Receding(iterations int, timeLimit time.Duration) (*Receding, error) {
 	if iterations < 0 || timeLimit < 0 {
-		return nil, fmt.Errorf("ocp: limits of %d iterations and %v, want none negative", iterations, timeLimit)
+		return nil, fmt.Errorf("limits of %d iterations and %v, want none negative", iterations, timeLimit)
 	}
 	iterations = cmp.Or(iterations, s.opt.Iterations)
 	return newReceding(s, iterations, timeLimit), nil
@@ -76,19 +76,19 @@ func (r *Receding) Begin(plan []float64) {
 func (r *Receding) Solve(state, ctx []float64, n int, pref domain.Preference) (Status, error) {
 	p, q := r.p, r.p.q
 	if q.stagesErr != nil {
-		return Status{}, fmt.Errorf("ocp: %w", q.stagesErr)
+		return Status{}, q.stagesErr
 	}
 	if err := pref.Validate(q.no); err != nil {
-		return Status{}, fmt.Errorf("ocp: %w", err)
+		return Status{}, err
 	}
 	if len(r.startPlan)%q.nu != 0 {
-		return Status{}, fmt.Errorf("ocp: a plan of %d values begins a decision, want a multiple of %d", len(r.startPlan), q.nu)
+		return Status{}, fmt.Errorf("a plan of %d values begins a decision, want a multiple of %d", len(r.startPlan), q.nu)
 	}
 	if len(state) != q.ns || len(ctx) != q.nc {
-		return Status{}, fmt.Errorf("ocp: state and context have %d and %d components, want %d and %d", len(state), len(ctx), q.ns, q.nc)
+		return Status{}, fmt.Errorf("state and context have %d and %d components, want %d and %d", len(state), len(ctx), q.ns, q.nc)
 	}
 	if n < 1 || n*q.nu > maxVariables {
-		return Status{}, fmt.Errorf("ocp: %d steps with %d actions, want at least 1 step and at most %d variables", n, q.nu, maxVariables)
+		return Status{}, fmt.Errorf("%d steps with %d actions, want at least 1 step and at most %d variables", n, q.nu, maxVariables)
 	}
 	p.opt = ipmOptions{tolerance: r.opt.Tolerance, iterations: r.iterations, mu: r.barrier, ctx: r.ctx}
 	if r.timeLimit > 0 {
@@ -127,7 +127,7 @@ func (r *Receding) Solve(state, ctx []float64, n int, pref domain.Preference) (S
 		}
 		r.ready, r.status, r.startPlan = false, Status{}, r.startPlan[:0]
 		if !p.start(hold, nil) {
-			return Status{}, fmt.Errorf("ocp: from state %v: the start's roll-out is not finite: %w", state, domain.ErrNotConverged)
+			return Status{}, fmt.Errorf("from state %v: the start's roll-out is not finite: %w", state, domain.ErrNotConverged)
 		}
 		p.missedActive = !q.differentiate(p.cur)
 		p.rho = firstPenalty
@@ -144,7 +144,7 @@ func (r *Receding) Solve(state, ctx []float64, n int, pref domain.Preference) (S
 		// The next decision continues from the iterate; the plan is its roll-out.
 		if !p.rollOut(p.cur.x[:q.nx]) {
 			r.ready = false
-			return r.status, fmt.Errorf("ocp: from state %v: no roll-out of the plan is finite: %w", state, domain.ErrNotConverged)
+			return r.status, fmt.Errorf("from state %v: no roll-out of the plan is finite: %w", state, domain.ErrNotConverged)
 		}
 		r.solution = p.trial
 		r.status.TerminalCost = q.terminal.value(q, p.trial)

@@ -17,7 +17,7 @@ func (s *Solver) Solve(scenario int, parameters []float64, pref domain.Preferenc
 	s = s.forSamples()
 	spec := s.problem.Spec()
 	if len(parameters) != len(s.axes) {
-		return nil, fmt.Errorf("ocp: scenario has %d parameters, want %d", len(parameters), len(s.axes))
+		return nil, fmt.Errorf("scenario has %d parameters, want %d", len(parameters), len(s.axes))
 	}
 	state, ctx := make([]float64, len(spec.Measured)), make([]float64, len(spec.Context))
 	s.initial(parameters, state, ctx)

@@ -65,7 +65,7 @@ func (t *task) payoff() (*payoffTable, error) {
 		w[i] += 1 - 1e-3
 		optimum, err := t.solveStarts(func(q *program) { q.setWeights(false, w) })
 		if err != nil {
-			return nil, fmt.Errorf("ocp: minimum of objective %d: %w", i, err)
+			return nil, fmt.Errorf("minimum of objective %d: %w", i, err)
 		}
 		for j, v := range optimum.Total() {
 			ideal[j], nadir[j] = math.Min(ideal[j], v), math.Max(nadir[j], v)

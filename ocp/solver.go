@@ -131,37 +131,37 @@ func New(problem domain.Problem, axes []domain.Variable, initial func(p, s, c []
 	}
 	switch {
 	case initial == nil:
-		return nil, errors.New("ocp: the function from a scenario to its initial state is nil")
+		return nil, errors.New("the function from a scenario to its initial state is nil")
 	case spec.Plan < 1:
-		return nil, fmt.Errorf("ocp: Spec.Plan is %d, want at least 1", spec.Plan)
+		return nil, fmt.Errorf("Spec.Plan is %d, want at least 1", spec.Plan)
 	case opt.Horizon < spec.Plan || opt.Horizon*len(spec.Action) > maxVariables:
-		return nil, fmt.Errorf("ocp: a horizon of %d steps with %d actions, want at least the plan's %d steps and at most %d variables", opt.Horizon, len(spec.Action), spec.Plan, maxVariables)
+		return nil, fmt.Errorf("a horizon of %d steps with %d actions, want at least the plan's %d steps and at most %d variables", opt.Horizon, len(spec.Action), spec.Plan, maxVariables)
 	case opt.Keep < 1 || opt.Keep > opt.Horizon-spec.Plan+1:
-		return nil, fmt.Errorf("ocp: keeping %d of %d steps, want 1 to %d: each needs a plan of %d actions", opt.Keep, opt.Horizon, opt.Horizon-spec.Plan+1, spec.Plan)
+		return nil, fmt.Errorf("keeping %d of %d steps, want 1 to %d: each needs a plan of %d actions", opt.Keep, opt.Horizon, opt.Horizon-spec.Plan+1, spec.Plan)
 	case opt.Starts < 1 || opt.Iterations < 1 || opt.Perturbed < 0 || opt.Follow < 1 || opt.Library < 0:
-		return nil, fmt.Errorf("ocp: %d starts, %d iterations, %d perturbed samples followed for %d steps and a library of %d, want at least 1, 1, 0, 1 and 0", opt.Starts, opt.Iterations, opt.Perturbed, opt.Follow, opt.Library)
+		return nil, fmt.Errorf("%d starts, %d iterations, %d perturbed samples followed for %d steps and a library of %d, want at least 1, 1, 0, 1 and 0", opt.Starts, opt.Iterations, opt.Perturbed, opt.Follow, opt.Library)
 	case !(opt.Tolerance > 0 && opt.Tolerance < 1):
-		return nil, fmt.Errorf("ocp: KKT tolerance is %v, want it in (0, 1)", opt.Tolerance)
+		return nil, fmt.Errorf("KKT tolerance is %v, want it in (0, 1)", opt.Tolerance)
 	case !(opt.PerturbScale > 0) || math.IsInf(opt.PerturbScale, 0):
-		return nil, fmt.Errorf("ocp: perturbation scale is %v, want a positive number", opt.PerturbScale)
+		return nil, fmt.Errorf("perturbation scale is %v, want a positive number", opt.PerturbScale)
 	case opt.Room != nil && len(opt.Room) != len(spec.Margins):
-		return nil, fmt.Errorf("ocp: room is given for %d margins, want it for all %d", len(opt.Room), len(spec.Margins))
+		return nil, fmt.Errorf("room is given for %d margins, want it for all %d", len(opt.Room), len(spec.Margins))
 	case len(opt.StateScale) != len(spec.Measured):
-		return nil, fmt.Errorf("ocp: %d state scales for %d measured components, want one for each", len(opt.StateScale), len(spec.Measured))
+		return nil, fmt.Errorf("%d state scales for %d measured components, want one for each", len(opt.StateScale), len(spec.Measured))
 	}
 	for i, v := range opt.StateScale {
 		if !(v > 0) || math.IsInf(v, 0) {
-			return nil, fmt.Errorf("ocp: state scale %d is %v, want a positive number", i, v)
+			return nil, fmt.Errorf("state scale %d is %v, want a positive number", i, v)
 		}
 	}
 	for i, n := range opt.Blocks {
 		if n < 1 {
-			return nil, fmt.Errorf("ocp: block %d has %d steps, want at least 1", i, n)
+			return nil, fmt.Errorf("block %d has %d steps, want at least 1", i, n)
 		}
 	}
 	for i, v := range opt.Room {
 		if !(v >= 0) || math.IsInf(v, 0) {
-			return nil, fmt.Errorf("ocp: the room of margin %d is %v, want a finite number of at least 0", i, v)
+			return nil, fmt.Errorf("the room of margin %d is %v, want a finite number of at least 0", i, v)
 		}
 	}
 	var costs *terminalCosts
@@ -280,21 +280,21 @@ func (t *task) minimise(pref domain.Preference, scalarization domain.Scalarizati
 	spec := t.solver.problem.Spec()
 	state, ctx, steps := t.state, t.ctx, t.steps
 	if err := pref.Validate(len(spec.Objectives)); err != nil {
-		return nil, fmt.Errorf("ocp: %w", err)
+		return nil, err
 	}
 	if len(state) != len(spec.Measured) || len(ctx) != len(spec.Context) {
-		return nil, fmt.Errorf("ocp: state and context have %d and %d components, want %d and %d", len(state), len(ctx), len(spec.Measured), len(spec.Context))
+		return nil, fmt.Errorf("state and context have %d and %d components, want %d and %d", len(state), len(ctx), len(spec.Measured), len(spec.Context))
 	}
 	if steps < 1 || steps*len(spec.Action) > maxVariables {
-		return nil, fmt.Errorf("ocp: %d steps with %d actions, want at least 1 step and at most %d variables", steps, len(spec.Action), maxVariables)
+		return nil, fmt.Errorf("%d steps with %d actions, want at least 1 step and at most %d variables", steps, len(spec.Action), maxVariables)
 	}
 	for i, plan := range t.starts {
 		if len(plan) != steps {
-			return nil, fmt.Errorf("ocp: start %d has %d steps, want %d", i, len(plan), steps)
+			return nil, fmt.Errorf("start %d has %d steps, want %d", i, len(plan), steps)
 		}
 	}
 	if scalarization != "" && scalarization != domain.WeightedSum && pref.Adaptive {
-		return nil, fmt.Errorf("ocp: the adaptive priority cannot be solved by %s, which needs fixed weights; want %s", scalarization, domain.WeightedSum)
+		return nil, fmt.Errorf("the adaptive priority cannot be solved by %s, which needs fixed weights; want %s", scalarization, domain.WeightedSum)
 	}
 	switch {
 	case scalarization == "" || scalarization == domain.WeightedSum:
@@ -304,9 +304,9 @@ func (t *task) minimise(pref domain.Preference, scalarization domain.Scalarizati
 			q.terminal = ending
 		})
 	case t.solver.opt.TerminalCost:
-		return nil, fmt.Errorf("ocp: episodes without an end can be solved for %s, not for %s", domain.WeightedSum, scalarization)
+		return nil, fmt.Errorf("episodes without an end can be solved for %s, not for %s", domain.WeightedSum, scalarization)
 	case len(t.solver.blocks) > 0:
-		return nil, fmt.Errorf("ocp: plans of blocks can be solved for %s, not for %s", domain.WeightedSum, scalarization)
+		return nil, fmt.Errorf("plans of blocks can be solved for %s, not for %s", domain.WeightedSum, scalarization)
 	case scalarization == domain.Chebyshev || scalarization == domain.EpsilonConstraint:
 		t.neighbour = nil // a warm start has no totals, or those of another state
 		table, err := t.payoff()
@@ -324,12 +324,10 @@ func (t *task) minimise(pref domain.Preference, scalarization domain.Scalarizati
 		if err != nil {
 			return nil, err
 		}
-		for i := range found.Sigma {
-			found.Sigma[i] = pref.W
-		}
+		tensor.Fill(found.Sigma, pref.W)
 		return found, nil
 	default:
-		return nil, fmt.Errorf("ocp: unknown scalarization %q, want %q, %q or %q", scalarization, domain.WeightedSum, domain.Chebyshev, domain.EpsilonConstraint)
+		return nil, fmt.Errorf("unknown scalarization %q, want %q, %q or %q", scalarization, domain.WeightedSum, domain.Chebyshev, domain.EpsilonConstraint)
 	}
 }
 

@@ -54,7 +54,7 @@ func (t *task) solveStarts(configure func(*program)) (*Trajectory, error) {
 	p := s.work.workspaces.Get().(*ipm)
 	defer func() { s.work.workspaces.Put(p) }()
 	if p.q.stagesErr != nil {
-		return nil, fmt.Errorf("ocp: %w", p.q.stagesErr)
+		return nil, p.q.stagesErr
 	}
 	if found == nil && p.q.levels > 0 && !t.following && t.pinned == nil && t.states == nil {
 		if followed := t.followCorners(p.q.levels-1, configure); followed != nil {
@@ -89,7 +89,7 @@ func (t *task) solveStarts(configure func(*program)) (*Trajectory, error) {
 			r, feasible = p.minimise()
 		}
 		if err := s.ctx.Err(); err != nil {
-			return nil, fmt.Errorf("ocp: %w", err)
+			return nil, err
 		}
 		runs++
 		s.work.starts.Add(1)
@@ -113,13 +113,13 @@ func (t *task) solveStarts(configure func(*program)) (*Trajectory, error) {
 	case found != nil:
 		return found, nil
 	case lostStates == runs:
-		return nil, fmt.Errorf("ocp: from state %v: %w", t.state, &domain.Reason{Kind: domain.ErrInfeasible, Text: "lost state"})
+		return nil, fmt.Errorf("from state %v: %w", t.state, &domain.Reason{Kind: domain.ErrInfeasible, Text: "lost state"})
 	case infeasible == runs:
-		return nil, fmt.Errorf("ocp: from state %v: %w", t.state, domain.ErrInfeasible)
+		return nil, fmt.Errorf("from state %v: %w", t.state, domain.ErrInfeasible)
 	case !(lowest < math.Inf(1)):
-		return nil, fmt.Errorf("ocp: from state %v: %w", t.state, &domain.Reason{Kind: domain.ErrNotConverged, Text: "not finite"})
+		return nil, fmt.Errorf("from state %v: %w", t.state, &domain.Reason{Kind: domain.ErrNotConverged, Text: "not finite"})
 	default:
-		return nil, fmt.Errorf("ocp: from state %v: KKT residual %.1e, want at most %.1e: %w", t.state, lowest, s.opt.Tolerance, domain.ErrNotConverged)
+		return nil, fmt.Errorf("from state %v: KKT residual %.1e, want at most %.1e: %w", t.state, lowest, s.opt.Tolerance, domain.ErrNotConverged)
 	}
 }
 

@@ -18,7 +18,7 @@ func (s *Solver) SolveVisited(scenario int, parameters []float64, pref domain.Pr
 	s = s.forSamples()
 	spec := s.problem.Spec()
 	if len(parameters) != len(s.axes) {
-		return nil, fmt.Errorf("ocp: scenario has %d parameters, want %d", len(parameters), len(s.axes))
+		return nil, fmt.Errorf("scenario has %d parameters, want %d", len(parameters), len(s.axes))
 	}
 	if err := policy.Reset(nil); err != nil {
 		return nil, err

@@ -230,18 +230,15 @@ func (s *Server) serve(jobs []*job) {
 			}
 			j.sess.waits = true
 			batch = append(batch, j)
-		case opRefine:
-			j.preference = s.preferenceOf(j)
-			if j.background {
-				s.answerRefinement(j)
-			} else {
-				s.refining.Go(func() { s.answerRefinement(j) })
+		case opRefine, opFront:
+			answer := s.answerFront
+			if j.op == opRefine {
+				j.preference, answer = s.preferenceOf(j), s.answerRefinement
 			}
-		case opFront:
 			if j.background {
-				s.answerFront(j)
+				answer(j)
 			} else {
-				s.refining.Go(func() { s.answerFront(j) })
+				s.refining.Go(func() { answer(j) })
 			}
 		case opPreference:
 			if err := s.begin(j); err != nil {
@@ -474,7 +471,7 @@ func (s *Server) fail(j *job, err error) {
 // count counts an error that was answered.
 func (s *Server) count(err error) {
 	s.refused.Add(1)
-	s.metrics.refuse(err)
+	s.metrics.refused[refusalOf(err)].Add(1)
 }
 
 // counted are the counters of a request's answer: none of one that was asked aside.

@@ -148,22 +148,18 @@ func isInput(err error) bool {
 	return errors.As(err, new(*FieldError)) || errors.As(err, new(gpc.InputError))
 }
 
+// statuses are those of HTTP for each refusal.
+var statuses = [refusals]int{
+	refusedInput: http.StatusBadRequest, refusedBusy: http.StatusTooManyRequests, refusedFull: http.StatusTooManyRequests,
+	refusedClosing: http.StatusServiceUnavailable, refusedPanic: http.StatusInternalServerError, refusedError: http.StatusInternalServerError,
+}
+
 // statusOf is the status of an error.
 func statusOf(err error) int {
-	var p *problem
-	switch {
-	case errors.As(err, &p):
+	if p, ok := errors.AsType[*problem](err); ok {
 		return p.status
-	case errors.Is(err, ErrBusy), errors.Is(err, ErrFull):
-		return http.StatusTooManyRequests
-	case errors.Is(err, ErrClosed):
-		return http.StatusServiceUnavailable
-	case panicked(err):
-		return http.StatusInternalServerError
-	case isInput(err):
-		return http.StatusBadRequest
 	}
-	return http.StatusInternalServerError
+	return statuses[refusalOf(err)]
 }
 
 // fail answers with an error.

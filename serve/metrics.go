@@ -124,22 +124,21 @@ func index(b bool) int {
 	return 0
 }
 
-// refuse counts an error that was answered.
-func (m *metrics) refuse(err error) {
-	reason := refusedError
+// refusalOf is why a request ended in an error.
+func refusalOf(err error) int {
 	switch {
 	case errors.Is(err, ErrBusy):
-		reason = refusedBusy
+		return refusedBusy
 	case errors.Is(err, ErrFull):
-		reason = refusedFull
+		return refusedFull
 	case errors.Is(err, ErrClosed):
-		reason = refusedClosing
+		return refusedClosing
 	case panicked(err):
-		reason = refusedPanic
+		return refusedPanic
 	case isInput(err):
-		reason = refusedInput
+		return refusedInput
 	}
-	m.refused[reason].Add(1)
+	return refusedError
 }
 
 // histogram counts observations up to bounds.

@@ -16,6 +16,13 @@ func Widen(dst []float64, src []float32) {
 	}
 }
 
+// Fill makes x every entry of v.
+func Fill[T any](v []T, x T) {
+	for i := range v {
+		v[i] = x
+	}
+}
+
 // Finite reports whether no entry is NaN or infinite.
 func Finite[T float32 | float64](v []T) bool {
 	for _, x := range v {

@@ -289,7 +289,7 @@ func (o *controllers) session(name string) (m domain.Controller, err error) {
 }
 
 // errNoSearch is of a search on a plant that was changed.
-var errNoSearch = errors.New("view: a plant that was changed cannot be searched")
+var errNoSearch = errors.New("a plant that was changed cannot be searched")
 
 // Refine implements decides.
 func (o *controllers) Refine(context.Context, string, serve.Request, batchnav.RefineOptions) (*serve.Refined, error) {

@@ -150,7 +150,7 @@ func (h *headOnly) WriteHeader(status int) { h.status = status }
 func (h *headOnly) Write(p []byte) (int, error) { return len(p), nil }
 
 // errGone is of what is not at hand.
-var errGone = errors.New("view: the page is closing")
+var errGone = errors.New("the page is closing")
 
 // answer asks in the player's own turn.
 func answer(p *player, ask func(r *http.Request) (any, error)) http.HandlerFunc {
@@ -299,7 +299,7 @@ type exacts interface {
 }
 
 // errInexact is of what has no exact front.
-var errInexact = errors.New("view: no exact front here: of a trace, of a state that is estimated, or of a plant that was changed")
+var errInexact = errors.New("no exact front here: of a trace, of a state that is estimated, or of a plant that was changed")
 
 // events streams what happens until the watcher goes.
 func (h *Handler) events(w http.ResponseWriter, r *http.Request) {

@@ -122,7 +122,7 @@ func (p *player) guarded(f func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			debug.PrintStack()
-			err = fmt.Errorf("view: panic: %v", v)
+			err = fmt.Errorf("panic: %v", v)
 		}
 	}()
 	return f()

@@ -15,7 +15,7 @@ import (
 )
 
 // errNotYet is of a session that has not decided again.
-var errNotYet = errors.New("view: nothing new")
+var errNotYet = errors.New("nothing new")
 
 // errClients is returned for an episode of a session, which its client begins.
 var errClients = errors.New("only the client of a session begins its episodes")

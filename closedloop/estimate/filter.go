@@ -190,9 +190,7 @@ func (f *Filter) Reset() {
 	clear(f.faults)
 	clear(f.repeated)
 	clear(f.rejected)
-	for i := range f.last {
-		f.last[i] = math.NaN()
-	}
+	tensor.Fill(f.last, math.NaN())
 	clear(f.u)
 	if f.window != nil {
 		f.window.clear()

@@ -90,9 +90,7 @@ func Radau[T Scalar](p *Stiff, s, c, u, next []T) {
 	}
 	e := p.find(w)
 	if !e.solved {
-		for i := range next {
-			next[i] = Const[T](math.NaN())
-		}
+		tensor.Fill(next, Const[T](math.NaN()))
 		return
 	}
 	end := e.stage[len(e.stage)-w.n:]
@@ -367,9 +365,7 @@ func (p *Stiff) column(w *collocation, e *solution, input int) []float64 {
 	for substep := range p.Substeps {
 		if !e.factored && !p.newton(w, e, substep, false) {
 			fill(e.columns, math.NaN())
-			for i := range e.hasColumn {
-				e.hasColumn[i] = true
-			}
+			tensor.Fill(e.hasColumn, true)
 			break
 		}
 		stage, matrix, pivot := e.views(substep)
@@ -400,7 +396,5 @@ func (p *Stiff) column(w *collocation, e *solution, input int) []float64 {
 }
 
 func fill(b []float64, v float64) {
-	for i := range b {
-		b[i] = v
-	}
+	tensor.Fill(b, v)
 }

@@ -70,6 +70,18 @@ func WriteFile(path string, data []byte, perm fs.FileMode) error {
 	})
 }
 
+// CopyFile is WriteFile of what another file holds; folders above it are made.
+func CopyFile(path, source string, perm fs.FileMode) error {
+	data, err := os.ReadFile(source)
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(path), 0o755)
+	}
+	if err != nil {
+		return err
+	}
+	return WriteFile(path, data, perm)
+}
+
 // swept are the folders that this process has swept: a glance at each write would cost as much as the write.
 var swept sync.Map
 

@@ -24,9 +24,7 @@ func EigTopK(g []float64, n, k int) (values, vectors []float64) {
 	}
 	var eig mat.EigenSym
 	if !tensor.Finite(g) || !eig.Factorize(sym, true) {
-		for j := range values {
-			values[j] = math.NaN()
-		}
+		tensor.Fill(values, math.NaN())
 		return values, vectors
 	}
 	ascending := eig.Values(nil)

@@ -81,9 +81,7 @@ type Location struct {
 func Localize(codes, decoded [][]float64, x, zobs []float64, tau float64, neighbours int) Location {
 	if !tensor.Finite(x) || !tensor.Finite(zobs) {
 		z := make([]float64, len(zobs))
-		for i := range z {
-			z[i] = math.NaN()
-		}
+		tensor.Fill(z, math.NaN())
 		return Location{Z: z, Nearest: -1, Residual: math.NaN()}
 	}
 	residual := distances(decoded, x)

@@ -102,22 +102,11 @@ func buildShim(m images.Module, copies []string) error {
 		return err
 	}
 	for _, dst := range copies {
-		if err := copyFile(dst, library); err != nil {
+		if err := durable.CopyFile(dst, library, 0o755); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-func copyFile(to, from string) error {
-	content, err := os.ReadFile(from)
-	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
-		return err
-	}
-	return durable.WriteFile(to, content, 0o755)
 }
 
 // compileAll compiles what is stale, or, to verify, everything, which then must be

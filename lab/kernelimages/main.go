@@ -64,14 +64,7 @@ func buildStandIn(m images.Module, dst string) error {
 	if err != nil {
 		return err
 	}
-	content, err := os.ReadFile(library)
-	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(filepath.Dir(dst), 0o755); err != nil {
-		return err
-	}
-	return durable.WriteFile(dst, content, 0o755)
+	return durable.CopyFile(dst, library, 0o755)
 }
 
 // compileExtra compiles every kernel for the architectures that no image is committed

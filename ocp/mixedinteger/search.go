@@ -103,11 +103,11 @@ type Search struct {
 func NewSearch(p domain.Problem, opt Options) (*Search, error) {
 	spec := p.Spec()
 	if len(spec.Switches) == 0 {
-		return nil, fmt.Errorf("mixedinteger: case %q has no switched action", spec.Name)
+		return nil, fmt.Errorf("case %q has no switched action", spec.Name)
 	}
 	opt.Round = cmp.Or(opt.Round, mostRound)
 	if opt.Round < 1 || opt.Round > MaxCandidates {
-		return nil, fmt.Errorf("mixedinteger: rounds of %d candidates, want 1 to %d", opt.Round, MaxCandidates)
+		return nil, fmt.Errorf("rounds of %d candidates, want 1 to %d", opt.Round, MaxCandidates)
 	}
 	r, err := newRollout(p)
 	if err != nil {

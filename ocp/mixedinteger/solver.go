@@ -139,7 +139,7 @@ func (s *Solver) reference(search *Search, state, c []float64, steps int, pref d
 		}
 		plan := search.runPatiently(e)
 		if err := s.ctx.Err(); err != nil {
-			return nil, fmt.Errorf("mixedinteger: %w", err)
+			return nil, err
 		}
 		if plan == nil {
 			continue
@@ -156,7 +156,7 @@ func (s *Solver) reference(search *Search, state, c []float64, steps int, pref d
 		}
 	}
 	if best == nil || !best.Safe() {
-		return nil, fmt.Errorf("mixedinteger: from state %v: no plan keeps the limits: %w", state, domain.ErrInfeasible)
+		return nil, fmt.Errorf("from state %v: no plan keeps the limits: %w", state, domain.ErrInfeasible)
 	}
 	return best, nil
 }
@@ -211,7 +211,7 @@ func (s *Solver) improve(search *Search, state, c []float64, steps int, pref dom
 		answers := map[string]*Feedback{}
 		for i := 0; i < len(candidates) && len(plans) < mostSolved; i++ {
 			if err := s.ctx.Err(); err != nil {
-				return nil, fmt.Errorf("mixedinteger: %w", err)
+				return nil, err
 			}
 			p := &candidates[i]
 			if key := string(p.Places); !solved[key] {
@@ -309,7 +309,7 @@ func (s *Solver) Oracle(state, c []float64, steps int, pref domain.Preference) (
 // of a sample are the chances of every value among the best plans from its state.
 func (s *Solver) Solve(scenario int, p []float64, pref domain.Preference, scalarization domain.Scalarization, seed uint64) ([]domain.Sample, error) {
 	if scalarization != "" && scalarization != domain.WeightedSum {
-		return nil, fmt.Errorf("mixedinteger: plans with switches can be solved for %s, not for %s", domain.WeightedSum, scalarization)
+		return nil, fmt.Errorf("plans with switches can be solved for %s, not for %s", domain.WeightedSum, scalarization)
 	}
 	search := s.searches.Get().(*Search)
 	defer s.searches.Put(search)
@@ -350,7 +350,7 @@ func (s *Solver) drive(search *Search, out []domain.Sample, best *Plan, scenario
 	last, trajectory := 0, int64(0)
 	for step := range s.spec.Steps {
 		if err := s.ctx.Err(); err != nil {
-			return nil, fmt.Errorf("mixedinteger: %w", err)
+			return nil, err
 		}
 		follow := offers[0]
 		if left := s.spec.Steps - step; rng.IntN(left) < samplesPerDrive-(len(out)-first) {
@@ -459,4 +459,4 @@ func (s *Solver) meanShares(search *Search, u []float64) {
 	}
 }
 
-var errNoProposer = errors.New("mixedinteger: the method needs a map, and is given none")
+var errNoProposer = errors.New("the method needs a map, and is given none")

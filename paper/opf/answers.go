@@ -34,14 +34,7 @@ func (y *System) answerSamples() []domain.Sample {
 		pref := domain.Preference{Adaptive: true}
 		if k%4 == 3 {
 			pref = domain.Preference{W: make([]float64, objectives)}
-			sum := 0.0
-			for i := range pref.W {
-				pref.W[i] = rng.ExpFloat64()
-				sum += pref.W[i]
-			}
-			for i := range pref.W {
-				pref.W[i] /= sum
-			}
+			domain.DrawWeights(rng, pref.W)
 		}
 		chains[k] = y.newTrainingChain(rng, p, pref, 0, k, 1)
 		if y.walks() {

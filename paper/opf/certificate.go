@@ -46,10 +46,7 @@ func (y *System) gap(s, c []float64, pref domain.Preference, u []float64) float6
 	var weights, J [objectives]float64
 	y.Weigh(pref, weights[:])
 	w.objectives(c, J[:])
-	value := 0.0
-	for i, v := range weights {
-		value += v * J[i]
-	}
+	value := tensor.DotInOrder(weights[:], J[:])
 	if w.certificate == nil {
 		w.certificate = newCertificate(w)
 	}

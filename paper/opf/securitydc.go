@@ -90,9 +90,7 @@ func (d *dcController) solve(pd, previous []float64, missing float64) bool {
 	program.begin(slope)
 	for _, sign := range []float64{1, -1} {
 		row := program.add(sign * missing)
-		for g := range row {
-			row[g] = sign
-		}
+		tensor.Fill(row, sign)
 		program.complete()
 	}
 	d.limited = map[dcLimit]bool{}
