@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gpc-engine/gpc"
+	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/export"
 	"github.com/gpc-engine/gpc/model"
 )
@@ -68,7 +69,12 @@ their normalisation, and the box of the actions. It keeps no other limit.`,
 			if err != nil {
 				return err
 			}
-			return a.Print(r, func(w io.Writer) { sayExported(w, r) })
+			return a.Print(r, func(w io.Writer) {
+				if text := sensed(closedloop.SensingOf(c.Definition())); text != "" && !opt.MapOnly {
+					fmt.Fprintln(w, text)
+				}
+				sayExported(w, r)
+			})
 		},
 	}
 	measured = measuredFlags(cmd)

@@ -113,7 +113,7 @@ func (k conditions) String() string {
 	if k.bias > 0 {
 		fmt.Fprintf(&out, "measured with an error of %g that stays\n", k.bias)
 	}
-	if text := sensed(&k.Sensing); text != "" {
+	if text := sensed(k.Sensing); text != "" {
 		fmt.Fprintln(&out, text)
 	}
 	if len(k.shift) > 0 {
@@ -133,7 +133,7 @@ func (k conditions) String() string {
 }
 
 // sensed says by what decisions were made; "" where that is the state itself, in time.
-func sensed(sensing *closedloop.Sensing) string {
+func sensed(sensing closedloop.Sensing) string {
 	var parts []string
 	if sensing.Estimated {
 		text := "decided by estimates of what the case says is measured"
