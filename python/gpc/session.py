@@ -278,6 +278,7 @@ class Session(Object):
         self.map_spec: Spec = _spec(specs["map_spec"])
         """What the map is about: spec, but for cases whose map is about a part of the scene."""
         self._outputs: list[str] = specs["outputs"]
+        self._unread: list[int] = specs["unread"] or []
         remark(self.spec.name, specs["remarks"])
         self._warned = False
         self._implicit: System | None = None  # whose algebraic states are to be checked along plans
@@ -306,10 +307,11 @@ class Session(Object):
 
     def context(self, values: Mapping[str, ArrayLike] | None = None, /, **more: ArrayLike) -> Floats:
         """A context [n_c] by the names of its entries, such as context(price=[…], goal=1): a signal that is known ahead by its own
-        name, as an array of its points. The clock and the age of a forecast are 0 where they are not said, and the last actions
-        and their ages those at the beginning of an episode."""
+        name, as an array of its points. Where they are not said, the clock and the age of a forecast are 0, what is estimated is NaN, and
+        the last actions and their ages are those at the beginning of an episode."""
         names = [v.name for v in self.spec.context]
         out: dict[str, Any] = {k: 0.0 for k in names if k == "clock" or k.endswith("_age") and f"{k[:-4]}_0" in names}
+        out.update((names[i], np.nan) for i in self._unread)
         for name, given in {**(values or {}), **more}.items():
             points = [name] if name in names else [*takewhile(lambda k: k in names, (f"{name}_{i}" for i in count()))]
             if not points:
