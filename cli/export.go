@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gpc-engine/gpc"
-	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/export"
 	"github.com/gpc-engine/gpc/model"
 )
@@ -70,7 +69,7 @@ their normalisation, and the box of the actions. It keeps no other limit.`,
 				return err
 			}
 			return a.Print(r, func(w io.Writer) {
-				if text := sensed(closedloop.SensingOf(c.Definition())); text != "" && !opt.MapOnly {
+				if text := sensing(c); text != "" && !opt.MapOnly {
 					fmt.Fprintln(w, text)
 				}
 				sayExported(w, r)

@@ -132,6 +132,13 @@ func (k conditions) String() string {
 	return out.String()
 }
 
+// sensing says by what a case decides.
+func sensing(c *gpc.Case) string {
+	s := closedloop.SensingOf(c.Definition())
+	s.Disturbed = false // the reference's, which there is none of
+	return sensed(s)
+}
+
 // sensed says by what decisions were made; "" where that is the state itself, in time.
 func sensed(sensing closedloop.Sensing) string {
 	var parts []string

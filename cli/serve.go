@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/gpc-engine/gpc"
-	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/serve"
 )
@@ -268,7 +267,7 @@ func (a *App) serveDoors(ctx context.Context, c *gpc.Case, s *serve.Server, f *s
 		return err
 	}
 	h := s.Health()
-	log.Info("serving", "case", h.Case, "method", h.Method, "model", h.ModelSHA256, "commit", h.Commit, "backend", h.Backend, "sensing", cmp.Or(sensed(closedloop.SensingOf(c.Definition())), "the state itself"), "resumed", resumed)
+	log.Info("serving", "case", h.Case, "method", h.Method, "model", h.ModelSHA256, "commit", h.Commit, "backend", h.Backend, "sensing", cmp.Or(sensing(c), "the state itself"), "resumed", resumed)
 	for _, l := range listeners {
 		log.Info("listening", "network", l.Addr().Network(), "address", l.Addr().String(), "tls", f.doors.TLSCert != "" && l.Addr().Network() == "tcp", "token", f.http.Token != "")
 	}
