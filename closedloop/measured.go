@@ -36,7 +36,7 @@ func (e *simulated) disturb(s, c, u, margins []float64) {
 		disturbance[i] = v * draw(measurement, e.acting)
 		e.s[i] += disturbance[i]
 	}
-	if f := e.abilities.Derivatives.Disturbed; f != nil {
+	if f := e.abilities.Derivatives.Disturbed; f != nil && len(margins) > 0 {
 		m := make([]complex128, len(margins))
 		f(constants(s), constants(c), constants(u), constants(disturbance), m)
 		for i, v := range m {

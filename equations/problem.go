@@ -300,9 +300,7 @@ func (p *Problem) MarginsDisturbed(s, c, u, disturbance, m []complex128) {
 	for i, v := range disturbance {
 		w.dual.next[i] += v
 	}
-	if len(m) > 0 {
-		systemMargins(p, &p.system.Dual, &w.dual, s, c, u, m)
-	}
+	systemMargins(p, &p.system.Dual, &w.dual, s, c, u, m)
 	p.works.Put(w)
 }
 

@@ -23,7 +23,7 @@ const DefaultLevel = 3.0
 //
 //	P⁻ = A P Aᵀ + Q, P = P⁻ less what the outputs tell, D = (A + B K) D (A + B K)ᵀ + P⁻ − P,
 //
-// and a margin m(s, u, n) of the state n behind the step varies by (m_s + m_u K) D (·)ᵀ + m_s P m_sᵀ + m_n Q m_nᵀ. At the present decision D is zero. Where actions are
+// and a margin m(s, u, n) of the state n after the step varies by (m_s + m_u K) D (·)ᵀ + m_s P m_sᵀ + m_n Q m_nᵀ. At the present decision D is zero. Where actions are
 // queued, E takes P's place in these two: the P of their number of steps before, moved by A and Q alone since.
 //
 // Where bounds are stated (domain.Measurement.Bounded), e and d are zonotopes of the same |ξ_j| ≤ 1 (errorSet) in place
