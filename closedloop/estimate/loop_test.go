@@ -104,6 +104,17 @@ func TestMarginsAreOfTheStateThatIsReached(t *testing.T) {
 	}
 }
 
+// A sweep of preferences decides by what is measured, as an evaluation does.
+func TestSteeringIsByWhatIsMeasured(t *testing.T) {
+	y := cart()
+	y.Measurement = seen()
+	c := require.Get(require.Get(gpc.NewCase(require.Get(y.Case())(t)))(t).Robust(4))(t)
+	front := require.Get(c.Steer(t.Context(), gpc.Setup{Method: "nmpc"}, engine.Options{}, 1, closedloop.SteerOptions{Episodes: 2, Seed: 5}))(t)
+	if len(front.Front) != 2 || front.Front[0].Violations+front.Front[1].Violations > 0 {
+		t.Errorf("%+v", front.Front)
+	}
+}
+
 // A plant that runs on keeps its limit too, at which it would rest: the most that any stage of its plan asks for is kept off.
 func TestLimitsHoldInAPlantThatRunsOn(t *testing.T) {
 	y := cart()
