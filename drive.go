@@ -225,7 +225,7 @@ func (d *Drive) control(i int, out *Driven) error {
 	decision := batchnav.Decision{Decision: result, U: u, Margins: d.margins, Margin: math.NaN()}
 	if tensor.Finite(s) && tensor.Finite(c) {
 		d.c.def.Problem.Margins(s, c, u, d.margins)
-		decision.Margin = domain.Smallest(d.margins)
+		decision.Margin = domain.Smallest(spec.LimitMargins(d.margins))
 	} else {
 		tensor.Fill(d.margins, math.NaN())
 	}

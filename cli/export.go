@@ -68,7 +68,12 @@ their normalisation, and the box of the actions. It keeps no other limit.`,
 			if err != nil {
 				return err
 			}
-			return a.Print(r, func(w io.Writer) { sayExported(w, r) })
+			return a.Print(r, func(w io.Writer) {
+				if text := sensing(c); text != "" && !opt.MapOnly {
+					fmt.Fprintln(w, text)
+				}
+				sayExported(w, r)
+			})
 		},
 	}
 	measured = measuredFlags(cmd)

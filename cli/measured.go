@@ -128,7 +128,7 @@ func (k conditions) String() string {
 	if k.bias > 0 {
 		fmt.Fprintf(&out, "measured with an error of %g that stays\n", k.bias)
 	}
-	if text := sensed(&k.Sensing); text != "" {
+	if text := sensed(k.Sensing); text != "" {
 		fmt.Fprintln(&out, text)
 	}
 	if len(k.shift) > 0 {
@@ -147,8 +147,15 @@ func (k conditions) String() string {
 	return out.String()
 }
 
+// sensing says by what a case decides.
+func sensing(c *gpc.Case) string {
+	s := closedloop.SensingOf(c.Definition())
+	s.Disturbed = false // the reference's, which there is none of
+	return sensed(s)
+}
+
 // sensed says by what decisions were made; "" where that is the state itself, in time.
-func sensed(sensing *closedloop.Sensing) string {
+func sensed(sensing closedloop.Sensing) string {
 	var parts []string
 	if sensing.Estimated {
 		text := "decided by estimates of what the case says is measured"

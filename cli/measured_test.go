@@ -45,6 +45,23 @@ func TestUncertainGainsByAFlag(t *testing.T) {
 	refused(t, app, "no system of equations", "eval", "cart", "--method", "nmpc", "--uncertain-gains", "0.1", "--estimate", "0.01")
 }
 
+// A server and an export say by what they decide: a map does not hold what it was compiled with.
+func TestDoorsSayByWhatTheyDecide(t *testing.T) {
+	app, _ := cart(t)
+	crane := shortCrane(t)
+	how := []string{"--method", "nmpc", "--estimate", "0.01", "--keep-off", "2"}
+	_, _, log := run(app, append([]string{"serve", crane, "--stdin"}, how...)...)
+	_, out, _ := run(app, append([]string{"export", crane, "--episodes", "1", "--c", filepath.Join(t.TempDir(), "c")}, how...)...)
+	for _, text := range []string{log, out} {
+		if !strings.Contains(text, "every state measured with a noise of 0.01 of its scale; 2 deviations kept off every limit") {
+			t.Errorf("%s does not say by what it decides", text)
+		}
+	}
+	if _, _, log := run(app, "serve", crane, "--stdin", "--method", "nmpc"); !strings.Contains(log, `sensing="the state itself"`) {
+		t.Errorf("%s does not say that the state is measured", log)
+	}
+}
+
 // What episodes are driven with stands above the tables, and in the JSON: noise, estimates, what is kept off, a delay, another
 // plant. A plain evaluation says nothing of them.
 func TestWhatEpisodesAreDrivenWithIsPrinted(t *testing.T) {

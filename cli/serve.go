@@ -264,7 +264,7 @@ func (a *App) serveDoors(ctx context.Context, c *gpc.Case, s *serve.Server, f *s
 		return err
 	}
 	h := s.Health()
-	log.Info("serving", "case", h.Case, "method", h.Method, "model", h.ModelSHA256, "commit", h.Commit, "backend", h.Backend, "resumed", resumed)
+	log.Info("serving", "case", h.Case, "method", h.Method, "model", h.ModelSHA256, "commit", h.Commit, "backend", h.Backend, "sensing", cmp.Or(sensing(c), "the state itself"), "resumed", resumed)
 	for _, l := range listeners {
 		log.Info("listening", "network", l.Addr().Network(), "address", l.Addr().String(), "tls", f.doors.TLSCert != "" && l.Addr().Network() == "tcp", "token", f.http.Token != "")
 	}

@@ -25,15 +25,23 @@ func (m *Simulation) processSeed(seed uint64, index int) uint64 {
 	return max(1, rand.New(rand.NewPCG(seed^processStream, uint64(index))).Uint64())
 }
 
-// disturb adds the disturbance of the plant after an action.
-func (e *simulated) disturb(u []float64) {
+// disturb adds the disturbance of the plant after an action from a state, whose margins become those of the state that is reached.
+func (e *simulated) disturb(s, c, u, margins []float64) {
 	copy(e.lastAction, u)
 	if e.acting == nil {
 		return
 	}
-	measurement := e.plant.Measurement
+	measurement, disturbance := e.plant.Measurement, make([]float64, len(s))
 	for i, v := range measurement.Process {
-		e.s[i] += v * draw(measurement, e.acting)
+		disturbance[i] = v * draw(measurement, e.acting)
+		e.s[i] += disturbance[i]
+	}
+	if f := e.abilities.Derivatives.Disturbed; f != nil && len(margins) > 0 {
+		m := make([]complex128, len(margins))
+		f(constants(s), constants(c), constants(u), constants(disturbance), m)
+		for i, v := range m {
+			margins[i] = real(v)
+		}
 	}
 	for _, p := range measurement.Unknown {
 		c := &e.c[p.Context]
@@ -41,6 +49,15 @@ func (e *simulated) disturb(u []float64) {
 			*c = math.Min(p.Hi, math.Max(p.Lo, *c))
 		}
 	}
+}
+
+// constants are dual numbers that do not vary.
+func constants(values []float64) []complex128 {
+	out := make([]complex128, len(values))
+	for i, v := range values {
+		out[i] = complex(v, 0)
+	}
+	return out
 }
 
 // draw is a value of deviation 1, or within 1 where bounds are stated.

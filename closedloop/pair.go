@@ -132,7 +132,7 @@ func Pair(ctx context.Context, c *domain.Case, methods []Contender, opt Options)
 	if len(methods) == 0 || opt.TracePath != "" || opt.ShardCount > 1 {
 		return nil, fmt.Errorf("a comparison of %d methods with trace %q and %d shards: want at least one method, no trace and no shards", len(methods), opt.TracePath, opt.ShardCount)
 	}
-	p := &Pairing{Case: c.Problem.Spec().Name, Seed: opt.Seed, Commit: opt.Commit, Regime: opt.Regime, Noise: opt.Noise, Bias: opt.Bias, Sensing: sensingOf(c), Preference: opt.Preference.W, Shift: c.Shift, Plant: c.Other, Steps: stepsOf(c.Plant)}
+	p := &Pairing{Case: c.Problem.Spec().Name, Seed: opt.Seed, Commit: opt.Commit, Regime: opt.Regime, Noise: opt.Noise, Bias: opt.Bias, Sensing: SensingOf(c), Preference: opt.Preference.W, Shift: c.Shift, Plant: c.Other, Steps: stepsOf(c.Plant)}
 	watch, err := machine.Begin(opt.Limit)
 	if err != nil {
 		return nil, err

@@ -15,8 +15,8 @@ type Sensing struct {
 	Delay          float64  `json:"delay,omitempty"`           // of actions, in periods; absent: 0
 }
 
-// sensingOf is that of the decisions of a case.
-func sensingOf(c *domain.Case) Sensing {
+// SensingOf is that of the decisions of a case.
+func SensingOf(c *domain.Case) Sensing {
 	s := Sensing{Estimated: c.Measurement != nil, Tightening: c.Level, Delay: c.Delay.Periods}
 	if m := c.Measurement; m != nil {
 		spec := c.Problem.Spec()

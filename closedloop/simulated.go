@@ -260,7 +260,7 @@ func (e *simulated) Apply(u []float64) (domain.Outcome, error) {
 	p.Step(e.s, e.c, u, e.nextS, e.nextC)
 	e.s, e.nextS = e.nextS, e.s
 	e.c, e.nextC = e.nextC, e.c
-	e.disturb(u)
+	e.disturb(e.nextS, e.nextC, u, out.Named)
 	copy(out.S, e.s)
 	e.t++
 	out.Failed = out.Failed || e.abilities.Lost(e.s, e.c)

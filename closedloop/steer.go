@@ -204,9 +204,15 @@ func (p *FrontPoint) run(ctx context.Context, spec *domain.Spec, m domain.Contro
 		return 0, 0, err
 	}
 	s, x, u := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize()), make([]float64, spec.ActionSize())
+	sensed := newMeasuredEpisode(c, ep, domain.AbilitiesOfController(m))
 	method, err := follow(spec, ep, func(int) ([]float64, error) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
+		}
+		if sensed != nil {
+			sensed.measure(nil)
+			_, err := sensed.decide(sensed.y, sensed.c, pref, s, x, u)
+			return u, err
 		}
 		ep.Observe(s, x)
 		_, err := m.Decide(s, x, domain.Preference{W: p.W}, u)

@@ -280,7 +280,7 @@ func newHeader(c *domain.Case, plant domain.Plant, opt *Options) (Header, error)
 		Episodes: opt.Episodes, Shard: [2]int{opt.ShardIndex, opt.ShardCount}, Tolerance: spec.MarginTolerance,
 	}
 	h.Plant, h.Steps, h.Computing = c.Other, stepsOf(plant), opt.Computing
-	h.Sensing = sensingOf(c)
+	h.Sensing = SensingOf(c)
 	if !c.Guard.Off {
 		h.Guard = &c.Guard
 	}

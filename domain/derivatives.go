@@ -15,6 +15,8 @@ type Derivatives struct {
 	Step       func(s, c, u, sNext, cNext []complex128)
 	Objectives func(s, u, c, j []complex128)
 	Margins    func(s, c, u, m []complex128)
+	// Disturbed are the margins, without tightening, where w is added to the state that an action leads to; nil: none is a limit of it.
+	Disturbed func(s, c, u, w, m []complex128)
 	// Stages makes a workspace, for one goroutine at a time, that evaluates and differentiates many
 	// decisions in one call, such as by programs for the lanes of vectors; ocp uses it for
 	// the stages of a horizon. It is nil where the problem, whatever its arguments, has no such

@@ -45,7 +45,7 @@ type Problem struct {
 // Abilities implements domain.Able.
 func (p *Problem) Abilities() *domain.ProblemAbilities {
 	return &domain.ProblemAbilities{
-		Derivatives: domain.Derivatives{Step: p.StepDual, Objectives: p.ObjectivesDual, Margins: p.MarginsDual, Stages: p.NewStages, Rounded: p.Rounded, Steps: p.NewSteps},
+		Derivatives: domain.Derivatives{Step: p.StepDual, Objectives: p.ObjectivesDual, Margins: p.MarginsDual, Disturbed: p.MarginsDisturbed, Stages: p.NewStages, Rounded: p.Rounded, Steps: p.NewSteps},
 		Fingerprint: p.Fingerprint, Remaining: p.Remaining, Score: p.Score, Failed: p.Failed, Escape: p.Escape,
 		MarginsOfState: p.MarginsOfState, Soft: p.softLimits(), ManyMargins: p.manyMargins(), ManyValues: p.manyValues(), TerminalCost: p.TerminalCost, PlanTerminalCost: p.PlanTerminalCost, TerminalMargin: p.TerminalMargin, Picture: p.Picture,
 		Polish: p.polish,
@@ -289,6 +289,18 @@ func (p *Problem) Margins(s, c, u, m []float64) {
 func (p *Problem) MarginsDual(s, c, u, m []complex128) {
 	w := p.borrow()
 	evaluateMargins(p, &p.system.Dual, &w.dual, s, c, u, m)
+	p.works.Put(w)
+}
+
+// MarginsDisturbed is domain.Derivatives.Disturbed.
+func (p *Problem) MarginsDisturbed(s, c, u, disturbance, m []complex128) {
+	w := p.borrow()
+	takeStep(p, &p.system.Dual, &w.dual, s, c, u)
+	w.dual.stepValid = false
+	for i, v := range disturbance {
+		w.dual.next[i] += v
+	}
+	systemMargins(p, &p.system.Dual, &w.dual, s, c, u, m)
 	p.works.Put(w)
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/gpc-engine/gpc/closedloop/estimate"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/equations/program"
+	"github.com/gpc-engine/gpc/tensor"
 )
 
 // Observed are the options of a controller that decides by what its plant shows, or late: its estimator and the prediction along
@@ -123,6 +124,9 @@ func (w *whole) Fraction() bool { return w.Observer != nil && w.Observer.Share >
 
 // KeepsOff reports whether something is kept off the limits.
 func (w *whole) KeepsOff() bool { return w.NM > 0 && w.Observer != nil && w.Observer.Level > 0 }
+
+// Acted reports whether something acts on a state, from which more is kept off.
+func (w *whole) Acted() bool { return !tensor.AllZero(w.Observer.Noise[:w.NS]) }
 
 // Follows reports whether a map goes on with the plan before while that keeps the limits, Rounded is how far the context may be from what the
 // plan has foreseen.
@@ -258,6 +262,9 @@ func (w *whole) keptOperations() int {
 	wide := w.Steered()
 	times := 1 + w.Y.EscapeSteps
 	derivatives := times*(w.stepAlong(wide)+w.derivativeOperations("margins", wide)+w.derivativeOperations("escape", wide)) + w.derivativeOperations("step", wide)
+	if w.Acted() {
+		derivatives += derivatives + 4*w.All*ns
+	}
 	regulator := 4*ns*ns*(ns+nu) + 2*ns*nu*(nu+2*ns) + 2*nu*nu*(nu+2*ns) + 4*ns
 	covariance := (3+w.Observer.Ahead)*(4*n*n*n+2*n) + 2*ns*ns*nu + w.derivativeOperations("outputs", n) + w.Observer.NY*(5*n*n+2*n) + 2*n*n
 	keep := w.All * (6*n*n + 2*ns*nu + 4)

@@ -35,7 +35,7 @@ var templates = sync.OnceValue(func() *sheet {
 		"Stated": ofWhole((*whole).Stated), "ControllerInfo": ofWhole((*whole).ControllerInfo), "Solves": ofWhole((*whole).Solves), "Shapes": ofWhole((*whole).Shapes),
 		"DeviceName": ofWhole((*whole).DeviceName), "Together": ofWhole((*whole).Together), "AlongTogether": ofWhole((*whole).AlongTogether), "Along": ofWhole((*whole).Along),
 		"AlongEstimated": ofWhole((*whole).AlongEstimated), "AlongSteered": ofWhole((*whole).AlongSteered), "Filtered": ofWhole((*whole).Filtered), "Fraction": ofWhole((*whole).Fraction),
-		"KeepsOff": ofWhole((*whole).KeepsOff), "Follows": ofWhole((*whole).Follows), "Rounded": ofWhole((*whole).Rounded), "TakesKept": ofWhole((*whole).TakesKept),
+		"KeepsOff": ofWhole((*whole).KeepsOff), "Acted": ofWhole((*whole).Acted), "Follows": ofWhole((*whole).Follows), "Rounded": ofWhole((*whole).Rounded), "TakesKept": ofWhole((*whole).TakesKept),
 		"GivesKept": ofWhole((*whole).GivesKept), "Margins": ofWhole((*whole).Margins), "Onto": ofWhole((*whole).Onto), "Settling": ofWhole((*whole).Settling),
 		"MostVain": ofWhole((*whole).MostVain), "Steered": ofWhole((*whole).Steered), "KeptStages": ofWhole((*whole).KeptStages), "KeptBytes": ofWhole((*whole).KeptBytes),
 		"InPlace": ofWhole((*whole).InPlace), "ObserverBytes": ofWhole((*whole).ObserverBytes), "ObserverOperations": ofWhole((*whole).ObserverOperations), "Decisions": ofWhole((*whole).Decisions),

@@ -327,7 +327,7 @@ func decideBy(k domain.Controller, abilities *domain.ControllerAbilities, p doma
 	}
 	margins := make([]float64, len(spec.Margins))
 	p.Margins(estimate.S, estimate.C, u, margins)
-	d = decisionOf(u, domain.Smallest(margins), &decision, spec)
+	d = decisionOf(u, domain.Smallest(spec.LimitMargins(margins)), &decision, spec)
 	d.OffMap = decision.Limit > 0 && !(decision.Residual <= decision.Limit) || decision.Fallback&domain.FallbackResidual != 0
 	if abilities.DecideMeasured != nil {
 		d.Estimate = &estimate

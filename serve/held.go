@@ -99,7 +99,7 @@ func (s *Server) conservative(r *Request) (*Decision, error) {
 		s.problem.Fallback(r.S, r.C, d.U)
 		margins := make([]float64, len(s.spec.Margins))
 		s.problem.Margins(r.S, r.C, d.U, margins)
-		d.Margin = domain.Smallest(margins)
+		d.Margin = domain.Smallest(s.spec.LimitMargins(margins))
 		d.Feasible = s.spec.Keeps(d.Margin)
 		return nil
 	})

@@ -31,7 +31,7 @@ func tankOf[T dual.Scalar]() equations.Functions[T] {
 }
 
 // Where no feedback can do anything, the most that bounds take from a margin is the sum of what each of them does: of the level before
-// it was measured and of the measurement, by the gain, and of each leak since.
+// it was measured and of the measurement, by the gain, and of each leak since, that on the way to the level which the margin is of too.
 func TestWhatBoundsTakeIsTheirSum(t *testing.T) {
 	const first, measured, leak, steps = 0.3, 0.1, 0.02, 6
 	y := equations.System{
@@ -52,7 +52,7 @@ func TestWhatBoundsTakeIsTheirSum(t *testing.T) {
 		t.Errorf("the estimate is %v, want %v", s[0], gain*0.1)
 	}
 	for k := range steps {
-		want := (1-gain)*first + gain*measured + float64(k)*leak
+		want := (1-gain)*first + gain*measured + float64(k+1)*leak
 		if got := off.Row(float64(k) / steps)[0]; math.Abs(got-want) > 1e-9 {
 			t.Errorf("%v is kept off at stage %d, want %v", got, k, want)
 		}

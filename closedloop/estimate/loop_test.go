@@ -78,6 +78,43 @@ func TestLimitsHoldInThePlant(t *testing.T) {
 	}
 }
 
+// A limit is of the state that the plant reaches, disturbance included: an episode is judged by it, and what is kept off covers it.
+func TestMarginsAreOfTheStateThatIsReached(t *testing.T) {
+	y := cart()
+	y.Measurement = seen()
+	y.Measurement.Process = []float64{0.01, 0.03}
+	for level, rate := range map[float64]float64{0: 1, 3: 0.01} {
+		c := require.Get(require.Get(gpc.NewCase(require.Get(y.Case())(t)))(t).Robust(level))(t)
+		broken, decisions := 0, 0
+		o := closedloop.Options{Episodes: 30, Seed: 5, Preference: adaptive, Visit: func(e *closedloop.EpisodeRecord) {
+			for i, l := range e.Lines {
+				margin := 0.5 - l.S[0] - 0.6*l.S[1]
+				if got := float64(l.Margin); math.Abs(got-margin) > 1e-12 {
+					t.Fatalf("margin %v of decision %d, and the state that is reached has %v", got, i, margin)
+				}
+				if decisions++; margin < 0 {
+					broken++
+				}
+			}
+		}}
+		require.Get(c.Evaluate(t.Context(), gpc.Setup{Method: "nmpc"}, engine.Options{}, o))(t)
+		if level == 0 && broken == 0 || float64(broken) > rate*float64(decisions) {
+			t.Errorf("%v deviations kept off: %d of %d decisions break the limit", level, broken, decisions)
+		}
+	}
+}
+
+// A sweep of preferences decides by what is measured, as an evaluation does.
+func TestSteeringIsByWhatIsMeasured(t *testing.T) {
+	y := cart()
+	y.Measurement = seen()
+	c := require.Get(require.Get(gpc.NewCase(require.Get(y.Case())(t)))(t).Robust(4))(t)
+	front := require.Get(c.Steer(t.Context(), gpc.Setup{Method: "nmpc"}, engine.Options{}, 1, closedloop.SteerOptions{Episodes: 2, Seed: 5}))(t)
+	if len(front.Front) != 2 || front.Front[0].Violations+front.Front[1].Violations > 0 {
+		t.Errorf("%+v", front.Front)
+	}
+}
+
 // A plant that runs on keeps its limit too, at which it would rest: the most that any stage of its plan asks for is kept off.
 func TestLimitsHoldInAPlantThatRunsOn(t *testing.T) {
 	y := cart()
@@ -142,7 +179,7 @@ func TestWhatIsKeptOffIsTheSpreadOfTheMargin(t *testing.T) {
 	margin.Along(s, c, make([]float64, 30), f, nil)
 	// Of the present margin 0.5 − x⁺ − 0.6 v⁺ with v⁺ = v + 0.1 (u + wind), x⁺ = x + 0.1 v⁺.
 	g := []float64{-1, -0.7, -0.07}
-	variance := 0.0
+	variance := 0.6 * 0.6 * 0.003 * 0.003 // v⁺ is disturbed
 	for i := range g {
 		for j := range g {
 			for k := range g {

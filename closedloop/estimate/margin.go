@@ -23,7 +23,7 @@ const DefaultLevel = 3.0
 //
 //	P⁻ = A P Aᵀ + Q, P = P⁻ less what the outputs tell, D = (A + B K) D (A + B K)ᵀ + P⁻ − P,
 //
-// and a margin m(s, u) varies by (m_s + m_u K) D (·)ᵀ + m_s P m_sᵀ. At the present decision D is zero. Where actions are
+// and a margin m(s, u, n) of the state n after the step varies by (m_s + m_u K) D (·)ᵀ + m_s P m_sᵀ + m_n Q m_nᵀ. At the present decision D is zero. Where actions are
 // queued, E takes P's place in these two: the P of their number of steps before, moved by A and Q alone since.
 //
 // Where bounds are stated (domain.Measurement.Bounded), e and d are zonotopes of the same |ξ_j| ≤ 1 (errorSet) in place
@@ -46,6 +46,8 @@ type Margin struct {
 	steered      []float64 // [margins][n], those of the margins
 	weighed      []float64 // [margins][n], derivatives of margins times a covariance
 	variance     []float64 // [margins]
+	acts         []float64 // [margins], of what acts on the state that a stage leads to: variances, or bounds where these are stated
+	disturbance  []complex128
 	ph, scaledPH []float64 // [n], of an output
 	next, nextC  []float64
 	margins      []float64
@@ -96,7 +98,7 @@ func NewMargin(problem domain.Problem, b *domain.Backoff, f *Filter, level float
 		decisionsLeft: domain.AbilitiesOfProblem(problem).Remaining,
 		problem:       problem, backoff: b, Level: level, measurement: f.measurement, n: n, nu: nu, nm: nm,
 		stages: lin.newStages(spec.LookAhead()), way: lin.newStages(0), p: square(), e: square(), d: square(), prior: square(), closed: square(),
-		steered: make([]float64, nm*n), weighed: make([]float64, nm*n), variance: make([]float64, nm), ph: make([]float64, n), scaledPH: make([]float64, n),
+		steered: make([]float64, nm*n), weighed: make([]float64, nm*n), variance: make([]float64, nm), acts: make([]float64, nm), disturbance: make([]complex128, f.ns), ph: make([]float64, n), scaledPH: make([]float64, n),
 		next: make([]float64, f.ns), nextC: make([]float64, f.nc), margins: make([]float64, nm), lin: lin, products: newProducts(n, nu, nm, lin.width),
 	}
 	if f.set != nil {
@@ -287,6 +289,31 @@ func (m *Margin) Keeps(s, c, plan []float64) bool {
 // keepsTolerance is that of the solver of a plan, in the size of a margin.
 const keepsTolerance = 1e-4
 
+// disturb writes what acts on the margins of a stage.
+func (m *Margin) disturb(st *stage) {
+	clear(m.acts)
+	if m.lin.dual.Disturbed == nil {
+		return
+	}
+	d := &m.lin.duals
+	d.set(st.s, st.c, st.u)
+	for i, v := range m.measurement.Process {
+		if v == 0 {
+			continue
+		}
+		m.disturbance[i] = complex(0, domain.DualStep*v)
+		m.lin.dual.Disturbed(d.s, d.c, d.u, m.disturbance, m.lin.m)
+		m.disturbance[i] = 0
+		for k, x := range m.lin.m {
+			if x := imag(x) / domain.DualStep; m.set != nil {
+				m.acts[k] += domain.UniformBound * math.Abs(x)
+			} else {
+				m.acts[k] += x * x
+			}
+		}
+	}
+}
+
 // keep writes the tightening of the margins of stage t.
 func (m *Margin) keep(t int) {
 	st := &m.stages.list[t]
@@ -294,6 +321,7 @@ func (m *Margin) keep(t int) {
 	if m.nm == 0 {
 		return
 	}
+	m.disturb(st)
 	a.steer.Sum(m.steered, st.dm[m.nu:], st.dm, st.k)
 	if m.tube != nil {
 		m.tube.steers(t, m.steered)
@@ -301,16 +329,16 @@ func (m *Margin) keep(t int) {
 	if m.set != nil {
 		for i := range row {
 			h := m.lin.row(st.dm, i)
-			row[i] = math.Max(row[i], m.Level*m.set.most(h, m.steered[i*n:(i+1)*n]))
+			row[i] = math.Max(row[i], m.Level*(m.acts[i]+m.set.most(h, m.steered[i*n:(i+1)*n])))
 			if m.tube != nil {
-				m.tube.now[t][i] = m.Level * m.set.most(h, a.zeros[:n])
+				m.tube.now[t][i] = m.Level * (m.acts[i] + m.set.most(h, a.zeros[:n]))
 			}
 		}
 		return
 	}
 	a.weigh.Sum(m.weighed, a.zeros, st.dm[m.nu:], m.e)
 	for i := range row {
-		m.variance[i] = tensor.Dot(m.weighed[i*n:(i+1)*n], m.lin.row(st.dm, i))
+		m.variance[i] = m.acts[i] + tensor.Dot(m.weighed[i*n:(i+1)*n], m.lin.row(st.dm, i))
 		if m.tube != nil {
 			m.tube.now[t][i] = m.Level * math.Sqrt(math.Max(0, m.variance[i]))
 		}

@@ -37,6 +37,14 @@ func partly(t testing.TB, y equations.System, noise float64, states ...string) e
 	return y
 }
 
+// acted is a system of whose states each is disturbed, in the size of its noise.
+func acted(y equations.System) equations.System {
+	m := *y.Measurement
+	m.Process = m.Deviation
+	y.Measurement = &m
+	return y
+}
+
 // lasting is a system that runs on.
 func lasting(y equations.System) equations.System {
 	y.Horizon, y.Steps = 20, 60
@@ -79,6 +87,8 @@ func TestMeasuredControllerInC(t *testing.T) {
 		{whole(t, cartpole.Track(), 0.005, 1), 3, export.Method, 12, 1e-9, 1e-9, 8, false},
 		{whole(t, wider(cartpole.Track(), 1.3), 0.01, 0), 3, export.Method, 12, 1e-9, 1e-9, 8, false}, // where no plan keeps off all, less is kept off
 		{whole(t, quadrotor.System(), 0.0005, 1.4), 3, export.Method, 12, 1e-5, 1e-5, 8, true},        // with margins along the escape
+		{acted(whole(t, cartpole.Track(), 0.002, 0)), 3, export.Method, 6, 1e-9, 1e-9, 8, false},
+		{acted(whole(t, quadrotor.System(), 0.0005, 1.4)), 3, export.Method, 6, 1e-5, 1e-5, 8, true},
 		{testcart.System(), 3, export.Solver, 6, 1e-4, 1e-6, 8, false},
 		{whole(t, cartpole.Track(), 0.005, 1), 3, export.Solver, 6, 1e-3, 1e-4, 8, true},
 	} {

@@ -221,10 +221,13 @@ static double *kept_in(measured *m, const double *c)
  * the plan; 0 where a derivative is not finite. */
 static int keep(stage *at, const double *next, square e, square d, found *f)
 {
-    double dm[ALL][STEERED], steer[N], variance;
+    double dm[ALL][STEERED], steer[N], variance{{if .Acted}}, reached[ALL][STEERED]{{end}};
     int i, j, k;
 
     gpc_{{.Symbol}}_margins_steered(at->s, at->c, at->u, next, at->of.d, dm);
+{{- if .Acted}}
+    gpc_{{.Symbol}}_margins_steered(at->s, at->c, at->u, next, NULL, reached);
+{{- end}}
     for (i = 0; i < ALL; i++) {
         for (j = 0; j < STEERED; j++)
             if (!number(dm[i][j]))
@@ -234,6 +237,10 @@ static int keep(stage *at, const double *next, square e, square d, found *f)
             for (k = 0; k < NU; k++)
                 steer[j] += dm[i][N + k] * at->k[k][j];
         variance = quadratic(e, dm[i]);
+{{- if .Acted}}
+        for (j = 0; j < NS; j++)
+            variance += noise[j] * noise[j] * reached[i][j] * reached[i][j];
+{{- end}}
 {{- if .Follows}}
         f->now[i] = {{constant .Observer.Level}} * sqrt(fmax(0.0, variance));
         for (j = 0; j < N; j++)

@@ -170,12 +170,14 @@ static void advance(unit *m)
 {{- else}}
     const double *u = m->real + AT_U;
 {{end}}
-    gpc_{{.Symbol}}_margins(m->real + AT_S, m->real + AT_C, u, m->real + AT_M);
     m->real[AT_COST] = gpc_{{.Symbol}}_cost(m->real + AT_S, m->real + AT_C, NULL, u);
     gpc_{{.Symbol}}_step(m->real + AT_S, m->real + AT_C, u, s, c);
 {{- if .Filtered}}
     for (k = 0; k < NS; k++)
         s[k] += m->real[AT_ACTS + k];
+{{- end}}
+    gpc_{{.Symbol}}_margins_to(m->real + AT_S, m->real + AT_C, u, s, c, m->real + AT_M);
+{{- if .Filtered}}
 {{- range $k, $at := .Observer.Unknown}}
     c[{{$at}}] += m->real[AT_ACTS + NS + {{$k}}];
 {{- end}}

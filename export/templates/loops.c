@@ -156,14 +156,16 @@ static int drive(int e, double *s, double *c, double *cost)
         memmove(way, way + 1, {{.Observer.Ahead}} * sizeof u);
 {{- end}}
         *cost += gpc_{{.Symbol}}_cost(s, c, NULL, u);
-        gpc_{{.Symbol}}_margins(s, c, u, m);
-        safe = safe && kept(m);
         gpc_{{.Symbol}}_step(s, c, u, s_next, c_next);
+{{- if and .Filtered .Observer.Disturbed}}
+        for (i = 0; i < NS; i++)
+            s_next[i] += acting[e * STEPS + t][i];
+{{- end}}
+        gpc_{{.Symbol}}_margins_to(s, c, u, s_next, c_next, m);
+        safe = safe && kept(m);
         memcpy(s, s_next, sizeof s_next);
         memcpy(c, c_next, NC * sizeof *c);
 {{- if and .Filtered .Observer.Disturbed}}
-        for (i = 0; i < NS; i++)
-            s[i] += acting[e * STEPS + t][i];
 {{- range $k, $at := .Observer.Unknown}}
         c[{{$at}}] += acting[e * STEPS + t][NS + {{$k}}];
 {{- end}}

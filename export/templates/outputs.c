@@ -104,16 +104,22 @@ void gpc_{{.Symbol}}_margins_steered(const double s[], const double c[], const d
 {
     double m[ALL], next[NS]{{if .Y.EscapeSteps}}, c_next[CONTEXT]{{if .Integrator}}, value[STEP_ROOM]{{end}}{{end}};
     steered x[INPUTS]{{if .Y.EscapeSteps}}, after[CONTEXT]{{end}};
+    int i;
 
-    steer(x);
+    memset(x, 0, sizeof x);
     memcpy(next, s_next, sizeof next);
-    memcpy(x + AT_NEXT, d, NS * sizeof *d);
+    if (d) {
+        steer(x);
+        memcpy(x + AT_NEXT, d, NS * sizeof *d);
+    }
 {{- if .Y.EscapeSteps}}{{if .Integrator}}
     step_jacobian(s, c, u, next, c_next, value);
     apply_steered(NC, STEP_COUNT, step_row, step_col, value, x, after);
 {{- else}}
     step_along_steered(s, c, u, x, next, c_next, after);
 {{- end}}{{end}}
+    for (i = 0; !d && i < NS; i++)
+        x[AT_NEXT + i][i] = 1.0;
     margins_behind_steered(s, c, u, x, next, {{if .Y.EscapeSteps}}c_next, after, {{end}}m, dm);
 }
 {{end}}

@@ -129,21 +129,18 @@ int gpc_{{.Symbol}}_failed(const double s[], const double c[])
 {{- end}}
 }
 
-void gpc_{{.Symbol}}_evaluate(const double s[], const double c[], const double u[], double s_next[], double c_next[], double j[], double m[])
+void gpc_{{.Symbol}}_margins_to(const double s[], const double c[], const double u[], const double s_next[], const double c_next[], double m[])
 {
 {{- if .Y.EscapeSteps}}
     double state[2][NS], context[2][CONTEXT], away[NU];
     int k;
 {{- end}}
-
-    gpc_{{.Symbol}}_step(s, c, u, s_next, c_next);
-    if (j)
-        objectives(s, c, u, s_next, j);
-{{- if .NM}}
+{{if .NM}}
     margins(s, c, u, s_next, m);
 {{- else}}
-    (void)m;
-{{- end}}
+    (void)s, (void)c, (void)u, (void)s_next, (void)m;
+{{- end}}{{if not .Y.EscapeSteps}}
+    (void)c_next;{{end}}
 {{- if .Y.EscapeSteps}}
     memcpy(state[0], s_next, sizeof state[0]);
     memcpy(context[0], c_next, NC * sizeof *c_next);
@@ -155,6 +152,14 @@ void gpc_{{.Symbol}}_evaluate(const double s[], const double c[], const double u
         margins(state[now], context[now], away, state[then], m + (k + 1) * NM);
     }
 {{- end}}
+}
+
+void gpc_{{.Symbol}}_evaluate(const double s[], const double c[], const double u[], double s_next[], double c_next[], double j[], double m[])
+{
+    gpc_{{.Symbol}}_step(s, c, u, s_next, c_next);
+    if (j)
+        objectives(s, c, u, s_next, j);
+    gpc_{{.Symbol}}_margins_to(s, c, u, s_next, c_next, m);
 }
 
 void gpc_{{.Symbol}}_margins(const double s[], const double c[], const double u[], double m[])

@@ -54,6 +54,9 @@ void gpc_{{.Symbol}}_evaluate(const double s[], const double c[], const double u
 
 void gpc_{{.Symbol}}_margins(const double s[], const double c[], const double u[], double m[]);
 
+/* The margins of an action that leads to s_next, which something else has a part in; c_next is that of the step. */
+void gpc_{{.Symbol}}_margins_to(const double s[], const double c[], const double u[], const double s_next[], const double c_next[], double m[]);
+
 /* The margins with their derivatives by the action. */
 void gpc_{{.Symbol}}_margins_along(const double s[], const double c[], const double u[], double m[], double dm[][{{.NU}}]);
 
@@ -86,7 +89,7 @@ void gpc_{{.Symbol}}_outputs(const double s[], const double c[], const double u[
 void gpc_{{.Symbol}}_outputs_along(const double s[], const double c[], const double u[], double y[], double d[][{{.Observer.Size}}]);
 void gpc_{{.Symbol}}_step_along(const double s[], const double c[], const double u[], double s_next[], double c_next[], double d[][{{.Observer.Size}}]);
 
-{{end}}{{if .KeepsOff}}/* The step with derivatives of these entries, and those of the margins behind a step to s_next with these, by the same entries and then by the action. */
+{{end}}{{if .KeepsOff}}/* The step with derivatives of these entries, and those of the margins behind a step to s_next with these, by the same entries and then by the action; d NULL: by s_next. */
 void gpc_{{.Symbol}}_step_steered(const double s[], const double c[], const double u[], double s_next[], double c_next[], double d[][{{.Steered}}]);
 void gpc_{{.Symbol}}_margins_steered(const double s[], const double c[], const double u[], const double s_next[], double d[][{{.Steered}}], double dm[][{{.Steered}}]);
 

@@ -47,7 +47,8 @@ def compile(
 
     plant, estimate, keep_off, delay and estimate_window are those of Session.evaluate: every start is driven in that plant, by what is measured of
     it. uncertain_gains, such as 0.1, trains the map over gains of the actuators from 0.9 to 1.1, which are estimated beside
-    the state; it needs estimate. The controller has the same gains, and estimates in evaluate, loop and serve as here where these say no other.
+    the state; it needs estimate. The controller has the same gains, and estimates, keeps off and is late in evaluate, loop, serve and export_c as here
+    where these say no other.
     """
     gains = float(uncertain_gains)
     options = {**_options(system), "uncertain_gains": gains, **_plant(plant), **_measured(estimate, keep_off, delay, estimate_window)}
@@ -67,16 +68,17 @@ def compile(
     finally:
         if bars is not None:
             bars.close()
-    return Controller(system, file, report, uncertain_gains=gains, estimate=estimate, estimate_window=estimate_window)
+    return Controller(system, file, report, uncertain_gains=gains, estimate=estimate, keep_off=keep_off, delay=delay, estimate_window=estimate_window)
 
 
 def nmpc(
-    system: System | str | os.PathLike[str], *, threads: int = 0, uncertain_gains: float = 0.0, estimate: float | None = None, estimate_window: int | None = None,
+    system: System | str | os.PathLike[str], *, threads: int = 0, uncertain_gains: float = 0.0, estimate: float | None = None, keep_off: float | None = None,
+    delay: float | None = None, estimate_window: int | None = None,
 ) -> Session:
     """The exact warm solver of a system as its controller: no map, nothing to compile. Its loop is .loop(), its
-    evaluation .evaluate(). uncertain_gains, estimate and estimate_window are those of gpc.open."""
+    evaluation .evaluate(). uncertain_gains, estimate, keep_off, delay and estimate_window are those of gpc.open."""
     options = {
-        **_options(system), "method": "nmpc", "threads": threads, "uncertain_gains": float(uncertain_gains), **_measured(estimate, estimate_window=estimate_window),
+        **_options(system), "method": "nmpc", "threads": threads, "uncertain_gains": float(uncertain_gains), **_measured(estimate, keep_off, delay, estimate_window),
     }
     session = Session(create(lib.gpc_open, text(options)))
     _warn(system)
@@ -94,9 +96,9 @@ class Controller(Session):
 
     def __init__(
         self, system: System | str | os.PathLike[str], file: str, report: Mapping[str, Any], *, uncertain_gains: float = 0.0, estimate: float | None = None,
-        estimate_window: int | None = None,
+        keep_off: float | None = None, delay: float | None = None, estimate_window: int | None = None,
     ) -> None:
-        measured = _measured(estimate, estimate_window=estimate_window)
+        measured = _measured(estimate, keep_off, delay, estimate_window)
         super().__init__(create(lib.gpc_open, text({**_options(system), "model": file, "uncertain_gains": uncertain_gains, **measured})))
         self.system = system
         """What it was compiled of."""
@@ -112,18 +114,19 @@ class Controller(Session):
 
     def export_c(
         self, folder: str | os.PathLike[str], *, method: str | None = None, episodes: int = 100, seed: int = 1, half: bool = False, fmu: bool = False,
-        map_only: bool = False, records: int = 64,
+        map_only: bool = False, records: int = 64, estimate: float | Literal[False] | None = None, keep_off: float | None = None, delay: float | None = None,
     ) -> dict[str, Any]:
         """Writes the whole controller as C99 to a folder that is empty or not there: map, projection, guard, escape, rest and
         plant (docs/how-to/export.md). main_test.c drives it from where it was driven here, in so many episodes of the seed.
 
         The answer has the keys of `gpc export --json`. method is what leaves. None is "direct-no-rescue", which is what C has of a map; with
         switched actions it is what the map was compiled for less what C does not have, "refine-512" of "refine-512-polish". "nmpc" is the exact
-        controller, "" what the map was compiled for, which is refused where C does not have it. fmu writes units of FMI 2.0 too; map_only the map alone, which keeps no limit, with a test against recorded decisions.
+        controller, "" what the map was compiled for, which is refused where C does not have it. estimate, keep_off and delay are those of loop: the C has
+        estimator and prediction too. fmu writes units of FMI 2.0 too; map_only the map alone, which keeps no limit, with a test against recorded decisions.
         """
         options = {
             "dir": os.fspath(folder), "method": "" if map_only else self._c_method(method), "episodes": episodes, "seed": seed, "half": half, "fmu": fmu, "map_only": map_only,
-            "records": records,
+            "records": records, **_measured(estimate, keep_off, delay),
         }
         return ask(lib.gpc_export_c, self.handle, text(options), long=True)
 

@@ -156,7 +156,7 @@ class CompileReport(Result):
         test = self["test"]
         rows = [
             *_unreferenced(test, test["episodes"]),
-            ("method", test["method"]), ("unsafe of unseen episodes", f"{test['unsafe']} of {test['episodes']}"),
+            ("method", test["method"]), ("driven with", _driven({**self, "estimated": self.get("measured")})), ("unsafe of unseen episodes", f"{test['unsafe']} of {test['episodes']}"),
             ("cost above the optimum, %", f"{_number(test['floored_pct'])} (p90 {_number(test['p90_pct'])}, largest {_number(test['max_pct'])}){_over(test)}"),
             ("decision p50 / p99, µs", f"{_number(test['p50_us'])} / {_number(test['p99_us'])}"),
             ("integration", _integration(self)), ("target", f"{self['target']['mean_pct']:g} %, {'met' if self['met'] else 'missed'}"), ("what would help", self.get("advice") or ""),

@@ -227,7 +227,8 @@ def cases() -> list[dict[str, Any]]:
 def open(
     case: str | os.PathLike[str] | System, model: str | os.PathLike[str] | None = None, *, method: str = "", backend: Literal["auto", "cpu", "cuda", "ref"] = "auto", threads: int = 0,
     tf32: bool = False, device: int | None = None, scene: str | os.PathLike[str] | None = None, door: Literal["library", "subprocess"] = "library",
-    program: str | None = None, uncertain_gains: float = 0.0, estimate: float | None = None, estimate_window: int | None = None, robots: int = 0,
+    program: str | None = None, uncertain_gains: float = 0.0, estimate: float | None = None, keep_off: float | None = None, delay: float | None = None,
+    estimate_window: int | None = None, robots: int = 0,
 ) -> Session:
     """Opens a case with a map on an engine.
 
@@ -242,8 +243,8 @@ def open(
     "subprocess" calls the command line instead of the library (package door): program is its file,
     None for what the environment variable GPC names, or else "gpc" on PATH. uncertain_gains, such as 0.1, makes the gain of
     every actuator an entry of the context, from 0.9 to 1.1, which is estimated beside the state by what estimate says is
-    measured. 0: the gains are those of the case. estimate and estimate_window are those of evaluate, for evaluations, loops and
-    servers that do not say their own; decide is given states, or your own estimates. robots, 13 to 4096, makes the scenes of a case of
+    measured. 0: the gains are those of the case. estimate, keep_off, delay and estimate_window are those of evaluate, for evaluations, loops,
+    servers and exports that do not say their own; decide is given states, or your own estimates. robots, 13 to 4096, makes the scenes of a case of
     many robots those of so large a crowd, as `--robots` does; 0: the case's scenes.
     """
     if door == "subprocess":
@@ -253,14 +254,14 @@ def open(
             raise InputError("scene needs the library: with door=\"subprocess\" give it to evaluate")
         if isinstance(case, System):
             raise InputError("a System needs the library: with door=\"subprocess\" save it and give its file")
-        if uncertain_gains or estimate is not None or estimate_window is not None or robots:
-            raise InputError("uncertain_gains, estimate and robots need the library: leave door out, or give estimate to loops")
+        if uncertain_gains or robots or _measured(estimate, keep_off, delay, estimate_window):
+            raise InputError("uncertain_gains, estimate, keep_off, delay and robots need the library: leave door out, or give all but the first and the last to loops")
         return SubprocessSession(os.fspath(case), "" if model is None else str(model), method, backend, threads, tf32, device, program)  # type: ignore[return-value]
     if door != "library":
         raise InputError(f'door is {door!r}, want "library" or "subprocess"')
     options = {
         **_options(case), "model": "" if model is None else str(model), "method": method, "backend": backend, "threads": threads, "tf32": tf32,
-        "device": None if device is None else int(device), "scene": _path(scene), "uncertain_gains": float(uncertain_gains), "robots": int(robots), **_measured(estimate, estimate_window=estimate_window),
+        "device": None if device is None else int(device), "scene": _path(scene), "uncertain_gains": float(uncertain_gains), "robots": int(robots), **_measured(estimate, keep_off, delay, estimate_window),
     }
     return Session(create(lib.gpc_open, text(options)))
 
@@ -277,6 +278,7 @@ class Session(Object):
         self.map_spec: Spec = _spec(specs["map_spec"])
         """What the map is about: spec, but for cases whose map is about a part of the scene."""
         self._outputs: list[str] = specs["outputs"]
+        self._unread: list[int] = specs["unread"] or []
         remark(self.spec.name, specs["remarks"])
         self._warned = False
         self._implicit: System | None = None  # whose algebraic states are to be checked along plans
@@ -305,10 +307,11 @@ class Session(Object):
 
     def context(self, values: Mapping[str, ArrayLike] | None = None, /, **more: ArrayLike) -> Floats:
         """A context [n_c] by the names of its entries, such as context(price=[…], goal=1): a signal that is known ahead by its own
-        name, as an array of its points. The clock and the age of a forecast are 0 where they are not said, and the last actions
-        and their ages those at the beginning of an episode."""
+        name, as an array of its points. Where they are not said, the clock and the age of a forecast are 0, what is estimated is NaN, and
+        the last actions and their ages are those at the beginning of an episode."""
         names = [v.name for v in self.spec.context]
         out: dict[str, Any] = {k: 0.0 for k in names if k == "clock" or k.endswith("_age") and f"{k[:-4]}_0" in names}
+        out.update((names[i], np.nan) for i in self._unread)
         for name, given in {**(values or {}), **more}.items():
             points = [name] if name in names else [*takewhile(lambda k: k in names, (f"{name}_{i}" for i in count()))]
             if not points:

@@ -55,10 +55,9 @@ type measured struct {
 
 // or is m, what it does not say being as in other.
 func (m measured) or(other measured) measured {
-	if m.Informed {
-		return m
+	if m.Delay = cmp.Or(m.Delay, other.Delay); !m.Informed {
+		m.Estimate, m.Window, m.KeepOff = cmp.Or(m.Estimate, other.Estimate), cmp.Or(m.Window, other.Window), cmp.Or(m.KeepOff, other.KeepOff)
 	}
-	m.Estimate, m.Window = cmp.Or(m.Estimate, other.Estimate), cmp.Or(m.Window, other.Window)
 	return m
 }
 
@@ -68,6 +67,9 @@ func (m *measured) apply(c *gpc.Case, uncertain bool) (_ *gpc.Case, err error) {
 		if c, err = c.Delayed(*m.Delay); err != nil {
 			return nil, err
 		}
+	}
+	if m.Informed {
+		c = c.Informed()
 	}
 	if v := m.Estimate; v != nil {
 		if c, err = c.Noisy(*v, nil); err != nil {

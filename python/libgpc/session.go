@@ -86,10 +86,21 @@ func gpc_spec(h C.uintptr_t, out **C.char, err **C.char) C.int32_t {
 			Fallbacks []string `json:"fallbacks"`
 			// Outputs are what is measured for loops that do not say otherwise, none where they have no estimator.
 			Outputs []string `json:"outputs"`
+			// Unread are the places of the context that are estimated.
+			Unread []int `json:"unread"`
 			// Remarks are those on the case.
 			Remarks []string `json:"remarks"`
-		}{s.described(s.staged.Spec()), s.described(s.staged.MapSpec()), fallbacks(), s.outputs(), s.catalogued.Remarks()})
+		}{s.described(s.staged.Spec()), s.described(s.staged.MapSpec()), fallbacks(), s.outputs(), s.unread(), s.catalogued.Remarks()})
 	})
+}
+
+func (s *session) unread() (places []int) {
+	if m := s.staged.Definition().Measurement; m != nil {
+		for _, p := range m.Unknown {
+			places = append(places, p.Context)
+		}
+	}
+	return places
 }
 
 func (s *session) outputs() []string {

@@ -163,11 +163,17 @@ func gpc_export_c(h C.uintptr_t, opt *C.char, out **C.char, cancel C.uintptr_t, 
 		Half     bool   `json:"half"`
 		Records  int    `json:"records"`
 		Seed     uint64 `json:"seed"`
+		measured
 	}, run *run) error {
 		if s.setup.Model == nil {
 			return wrongf("method %s of case %s has no map, which an export needs", s.setup.Method, s.staged.Name())
 		}
-		r, err := s.staged.Export(run, s.setup.Model, gpc.ExportOptions{
+		sensors := o.measured.or(s.measured)
+		c, err := sensors.apply(s.staged, false)
+		if err != nil {
+			return err
+		}
+		r, err := c.Export(run, s.setup.Model, gpc.ExportOptions{
 			Dir: o.Dir, Method: o.Method, Episodes: o.Episodes, FMU: o.FMU, MapOnly: o.MapOnly, Half: o.Half, Records: o.Records, Seed: o.Seed,
 		})
 		return answer(out, r, err)

@@ -1004,3 +1004,38 @@ def test_what_loops_and_exceptions_are_called():
         loop.close()
         assert repr(loop) == "<gpc.Loop 'cart' by its default method, closed>"
     assert f"{gpc.InputError}" == "<class 'gpc.InputError'>" and f"{gpc.Error}" == "<class 'gpc.Error'>"
+
+
+def test_a_session_keeps_what_it_was_opened_with(tmp_path):
+    """Loops, evaluations and exports keep off the limits what compile, open or nmpc were given, and take states where these are offered."""
+    y = windy()
+    y.measured({"x": 0.01}, process={"v": 0.003}, unknown={"wind": 0.12})
+    near = [0.3], [np.nan, 0.9]
+    with gpc.nmpc(y, keep_off=4, delay=1) as kept:
+        assert np.isnan(kept.context()[0]) and kept.context(wind=0.1)[0] == 0.1
+        with kept.loop() as own, kept.loop(keep_off=4) as said, kept.loop(keep_off=0) as bare, kept.loop(estimate=False) as informed:
+            u = own.decide(*near).u
+            assert (said.decide(*near).u == u).all() and (bare.decide(*near).u != u).any()
+            d = informed.decide([0.3, 0.0], [0.1, 0.9])
+            assert d.state.size == 0 and (kept.decide([0.3, 0.0], [0.1, 0.9]).u == d.u).all()
+        run = kept.evaluate(episodes=2, progress=False)
+        assert (run["kept_off"], run["delay"]) == (4, 1) and "kept_off" not in kept.evaluate(episodes=1, keep_off=0, progress=False)
+    with pytest.raises(gpc.InputError, match="keep_off, delay"):
+        gpc.open("cartpole", door="subprocess", keep_off=3)
+    few = {"rounds": 1, "scenarios": 20, "starts": 20, "test_starts": 20, "target": 50, "tail": 1000}
+    with gpc.compile(y, tmp_path / "windy.safetensors", keep_off=4, budget="20s", budget_cpu=True, progress=False, **few) as controller:
+        assert "4 deviations kept off" in repr(controller.report) and controller.evaluate(episodes=1, progress=False)["kept_off"] == 4
+        controller.export_c(tmp_path / "kept", episodes=1)
+        controller.export_c(tmp_path / "bare", episodes=1, keep_off=0)
+        of = [(tmp_path / d / "gpc_windy_measured.h").read_text() for d in ("kept", "bare")]
+        assert "kept" in of[0] and "kept" not in of[1]
+
+
+def test_the_margin_of_a_switched_decision_is_of_its_limits():
+    y = gpc.System("pump", state={"level": "m"}, action={"pump": gpc.on_off(least=2)}, scenario={"level": (0.8, 1.2)}, steps=8, period=1)
+    y.step(lambda s, u: s.level + 0.2 * u.pump - 0.1)
+    y.objectives(level="m²", energy="1")(lambda u, n: ((n.level - 1) ** 2, 0.1 * u.pump))
+    y.margins(full="m", dry="m")(lambda n: (2 - n.level, n.level))
+    with gpc.open(y, method="search-64", threads=1) as s:
+        d = s.decide([1.0], s.context())
+        assert d.margin == min(d.margins[:2]) > 0 and d.feasible
