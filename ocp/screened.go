@@ -62,7 +62,7 @@ func (t *task) screenedPlans(pref domain.Preference, most float64) (plans [][][]
 	random := task{solver: t.solver, state: t.state, ctx: t.ctx, steps: t.steps, seed: horizonSeed}
 	random.configure(p, func(q *program) {
 		q.setWeights(pref.Adaptive, pref.W)
-		q.terminal = t.solver.terminalCosts.forContext(t.ctx, pref)
+		q.terminal, _ = t.solver.terminalCosts.forPlan(t.state, t.ctx, t.steps, pref)
 	}, 1)
 	for k := range screenedPlans {
 		p.opt.mu = firstBarrier
