@@ -16,9 +16,10 @@ func SteadyStateRemark(c *domain.Case, seed uint64, n int, pref domain.Preferenc
 		return ""
 	}
 	s, cx, u := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize()), make([]float64, spec.PlanSize())
-	next, after := slices.Clone(s), slices.Clone(cx)
+	next, nextContext := slices.Clone(s), slices.Clone(cx)
 	const tolerance = 1e-6
-	furthest, count, none, changes := tolerance, 0, 0, ""
+	furthest, count := tolerance, 0
+	missing, changes := 0, ""
 	for i := range n {
 		p := plant.Start(seed, i)
 		if p == nil {
@@ -27,13 +28,14 @@ func SteadyStateRemark(c *domain.Case, seed uint64, n int, pref domain.Preferenc
 		plant.Initial(p, s, cx)
 		v, _ := steady(s, cx, spec.Horizon, pref)
 		if v == nil {
-			none++
+			missing++
 			for range spec.Horizon + 1 {
 				c.Problem.Base(s, cx, u)
-				c.Problem.Step(s, cx, u[:spec.ActionSize()], next, after)
-				s, next, cx, after = next, s, after, cx
+				c.Problem.Step(s, cx, u[:spec.ActionSize()], next, nextContext)
+				s, next = next, s
+				cx, nextContext = nextContext, cx
 			}
-			for k, v := range after {
+			for k, v := range nextContext {
 				if v != cx[k] && changes == "" {
 					changes = fmt.Sprintf(" (%s of the context changes at their end)", spec.Context[k].Name)
 				}
@@ -51,8 +53,8 @@ func SteadyStateRemark(c *domain.Case, seed uint64, n int, pref domain.Preferenc
 	}
 	if count > 0 {
 		text = fmt.Sprintf("the optimal steady state lies outside a declared range in %d of %d episodes (%s), and plans end near it: is the range right, or does a margin lack?", count, n, text)
-	} else if none > 0 {
-		text = fmt.Sprintf("no steady state is found for the end of a plan in %d of %d episodes%s, so that plans have no terminal cost: does the horizon reach beyond what is known ahead, and far enough that the end does not matter?", none, n, changes)
+	} else if missing > 0 {
+		text = fmt.Sprintf("no steady state is found for the end of a plan in %d of %d episodes%s, so that plans have no terminal cost: does the horizon reach beyond what is known ahead, and far enough that the end does not matter?", missing, n, changes)
 	}
 	return text
 }

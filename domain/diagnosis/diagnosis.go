@@ -451,7 +451,7 @@ func Room(p domain.Problem, starts []Point) (findings Findings) {
 	n, subject, example := 0, "", ""
 	for _, start := range starts {
 		x := start.clone()
-		for range min(spec.Steps, walkSteps) {
+		for range min(spec.Steps-1, walkSteps) { // what is to be reached at the end is no room
 			if x.U = Draw(rng, spec.Action); !p.Project(x.S, x.C, x.U) {
 				p.Margins(x.S, x.C, x.U, m)
 				if n++; n == 1 && len(m) > 0 {
@@ -504,8 +504,8 @@ func kinks(p domain.Problem, starts []Point) (findings Findings) {
 	rng, inPlace := newRand(8), marginsInPlace(p)
 	reported, more := map[int]bool{}, map[int]int{}
 	values, failure := domain.ValuesOf(p) // the solver's to report
-	grid, ns, nj, nm := make([][]float64, 2*segments+1), len(spec.Measured), spec.ObjectiveSize(), len(spec.Margins)
-	nx, n := ns+len(spec.Context), len(grid)
+	ns, nj, nm := len(spec.Measured), spec.ObjectiveSize(), len(spec.Margins)
+	grid, nx, n := make([][]float64, 2*segments+1), ns+len(spec.Context), 2*segments+1
 	next, j, m := make([]float64, n*nx), make([]float64, n*nj), make([]float64, n*nm)
 	for _, middle := range starts {
 		direction, first, last := make([]float64, len(middle.S)), Draw(rng, spec.Action), Draw(rng, spec.Action)
