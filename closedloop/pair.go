@@ -53,7 +53,7 @@ type Pairing struct {
 	Excursions   []Excursion        `json:"beyond,omitempty"`
 	NoReference  []MissingReference `json:"no_reference,omitempty"`         // why the first method's episodes have nothing to compare with, a reason each; absent: all have
 	Integration  *Integration       `json:"integration,omitempty"`          // a few of the first method's episodes in a plant of finer steps of integration; absent where the plant is not the model, or its system has no ODE
-	SteadyState  string             `json:"steady_state_outside,omitempty"` // what state's range the optimal steady state of a plant that runs on lies outside of; absent: none
+	SteadyState  string             `json:"steady_state_outside,omitempty"` // of a plant that runs on, what state's range the optimal steady state at the end of a plan lies outside of, or that there is none; absent: neither
 	// Map is the one that methods with a map decide by.
 	Map   PairedMap `json:"map"`
 	Pairs []Paired  `json:"pairs"`

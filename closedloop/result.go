@@ -57,7 +57,7 @@ type Result struct {
 	AtEnd        *Number      `json:"at_end,omitempty"`        // share after the last step
 	ScenesSHA256 string       `json:"scenes_sha256,omitempty"` // of the scenes that were given ([formats.md](formats.md#scene-scene-file)); absent: they were drawn
 	Excursions   []Excursion  `json:"beyond,omitempty"`
-	SteadyState  string       `json:"steady_state_outside,omitempty"` // what state's range the optimal steady state of a plant that runs on lies outside of; absent: none
+	SteadyState  string       `json:"steady_state_outside,omitempty"` // of a plant that runs on, what state's range the optimal steady state at the end of a plan lies outside of, or that there is none; absent: neither
 	// Starts are of an oracle of several solves, absent elsewhere.
 	Starts *StartStatistics `json:"starts,omitempty"`
 	// Unsafe lists the episodes that were not safe, with what is known of the cause.

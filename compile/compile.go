@@ -206,7 +206,7 @@ type Report struct {
 	KeptOff     float64                 `json:"kept_off,omitempty"`             // standard deviations of the closed loop that samples, map and solver keep off every limit; absent: 0
 	Plant       string                  `json:"plant,omitempty"`                // in a line what was driven where it is another plant than the model (`--plant`); absent elsewhere
 	Delay       float64                 `json:"delay,omitempty"`                // of the plant's actions behind what they are decided by, in periods; absent: 0
-	SteadyState string                  `json:"steady_state_outside,omitempty"` // what state's range the optimal steady state of a plant that runs on lies outside of; absent: none
+	SteadyState string                  `json:"steady_state_outside,omitempty"` // of a plant that runs on, what state's range the optimal steady state at the end of a plan lies outside of, or that there is none; absent: neither
 	Integration *closedloop.Integration `json:"integration,omitempty"`          // a few of the test's episodes in a plant of finer steps of integration; absent where the plant is not the model, or its system has no ODE
 	Met         bool                    `json:"met"`                            // whether the test meets target and tail
 	Target      struct {

@@ -219,32 +219,39 @@ func (p *Problem) permitted(s, c, u, next []float64) (sNext, cNext []float64) {
 
 // growth is how many times a step enlarges a deviation of the state, at last, in units of the states' scales.
 func (p *Problem) growth(y *System, s, c, u []float64) (factor float64, state int) {
-	z, next, deviation := make([]complex128, len(s)+len(c)+len(u)), make([]complex128, len(s)), make([]float64, len(s))
+	n := len(s)
+	z, next := make([]complex128, n+len(c)+len(u)), make([]complex128, n)
 	for i, x := range slices.Concat(s, c, u) {
 		z[i] = complex(x, 0)
 	}
 	zs, zc, zu := split(p, z)
-	for i := range deviation {
-		deviation[i] = 1 / float64(1+i)
+	slopes, deviation, image := make([]float64, n*n), make([]float64, n), make([]float64, n) // slopes: [by][of]
+	for k, scale := range y.StateScale {
+		zs[k] = dual.Seed(s[k], scale)
+		integrate(y, zs, zc, zu, next)
+		zs[k] = complex(s[k], 0)
+		for i, scale := range y.StateScale {
+			slopes[k*n+i] = dual.Derivative(next[i]) / scale
+		}
+		deviation[k] = 1 / float64(1+k)
 	}
 	factor = 1
 	for k := range iterations {
-		for i, scale := range y.StateScale {
-			zs[i] = dual.Seed(s[i], deviation[i]*scale)
+		clear(image)
+		for i, v := range deviation {
+			tensor.Axpy(v, slopes[i*n:(i+1)*n], image)
 		}
-		integrate(y, zs, zc, zu, next)
 		largest := 0.0
-		for i, scale := range y.StateScale {
-			deviation[i] = dual.Derivative(next[i]) / scale
-			if size := math.Abs(deviation[i]); !(size <= largest) {
+		for i, v := range image {
+			if size := math.Abs(v); !(size <= largest) {
 				largest, state = size, i
 			}
 		}
 		if largest == 0 || !isFinite(largest) {
 			return largest, state
 		}
-		for i := range deviation {
-			deviation[i] /= largest
+		for i, v := range image {
+			deviation[i] = v / largest
 		}
 		if k >= iterations/2 {
 			factor *= math.Pow(largest, 2./iterations)

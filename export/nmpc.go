@@ -319,7 +319,7 @@ func (w *whole) solverOperations() int {
 	recursion := 25 * n * (2*len(s.Moving)*(len(s.Moving)+d)*d + w.All*d*d)
 	iteration := derivatives + recursion + 30*trial
 	if w.Spec.Horizon > 0 {
-		return w.restOperations(2*(derivatives+25*trial)/n) + min(w.Solves()*s.Iterations*iteration, 1<<61)
+		return w.restOperations(2*(derivatives+25*trial)/n) + trial + min(w.Solves()*s.Iterations*iteration, 1<<61)
 	}
 	if most := (1 << 62) / (w.Solves() * max(1, iteration)); s.Iterations > most {
 		return 1 << 62

@@ -101,7 +101,7 @@ func (r *Receding) Solve(state, ctx []float64, n int, pref domain.Preference) (S
 		e[b.Objective] = 1 / b.Unit
 		q.totals = append(q.totals, total{b: b.Most / b.Unit, e: e})
 	}
-	q.terminal = r.terminalCosts.forContext(ctx, pref)
+	q.terminal, _ = r.terminalCosts.forPlan(state, ctx, n, pref)
 	r.first = append(append(r.first[:0], state...), ctx...)
 	var result ipmResult
 	switch {

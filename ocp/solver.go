@@ -298,7 +298,7 @@ func (t *task) minimise(pref domain.Preference, scalarization domain.Scalarizati
 	}
 	switch {
 	case scalarization == "" || scalarization == domain.WeightedSum:
-		ending := t.solver.terminalCosts.forContext(ctx, pref)
+		ending, _ := t.solver.terminalCosts.forPlan(state, ctx, steps, pref)
 		return t.solveStarts(func(q *program) {
 			q.setWeights(pref.Adaptive, pref.W)
 			q.terminal = ending

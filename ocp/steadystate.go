@@ -273,7 +273,7 @@ func (r *steadyStateSolver) transitionSlope(i, col int) float64 {
 // It returns false where it does not converge.
 func (r *steadyStateSolver) minimise(mu, slack float64) bool {
 	q := r.q
-	if r.evaluate(); !q.finite(r.pt) {
+	if r.evaluate(); !q.finite(r.pt) || !r.isSteady() {
 		return false
 	}
 	for i, g := range r.pt.g {

@@ -68,6 +68,7 @@ type terminalCosts struct {
 	start   []float64 // the state of a scenario in the middle of its axes
 	lock    sync.Mutex
 	steady  *steadyStateSolver // nil before the first
+	buffers [3][]float64       // of forPlan
 	cache   map[string]*terminalCost
 	key     []byte
 }
@@ -82,18 +83,58 @@ func (l *terminalCosts) forContext(c []float64, pref domain.Preference) *termina
 	}
 	l.lock.Lock()
 	defer l.lock.Unlock()
+	return l.lookUp(c, pref)
+}
+
+// forPlan is the terminal cost of all plans of that many steps from a state and context: their ends differ only in active
+// components, and the others move by themselves. It returns false where one of these becomes non-finite.
+func (l *terminalCosts) forPlan(state, c []float64, steps int, pref domain.Preference) (*terminalCost, bool) {
+	if l == nil {
+		return nil, true
+	}
+	l.lock.Lock()
+	defer l.lock.Unlock()
+	moves, n := l.activeFrom(c), len(state)
+	current, next, u := l.buffers[0], l.buffers[1], l.buffers[2]
+	copy(current[copy(current, state):], c)
+	for range steps {
+		l.problem.Base(current[:n], current[n:], u)
+		l.problem.Step(current[:n], current[n:], u[:l.steady.q.nu], next[:n], next[n:])
+		constant := true
+		for i, v := range next {
+			if constant = constant && (moves[i] || v == current[i]); !moves[i] && (math.IsNaN(v) || math.IsInf(v, 0)) {
+				return nil, false
+			}
+		}
+		if current, next = next, current; constant {
+			break // constant from here on
+		}
+	}
+	for i, v := range c {
+		if moves[n+i] {
+			current[n+i] = v
+		}
+	}
+	return l.lookUp(current[n:], pref), true
+}
+
+// activeFrom marks the active components; the first context finds them.
+func (l *terminalCosts) activeFrom(c []float64) []bool {
 	if l.steady == nil {
 		l.steady = newSteadyStateSolver(l.problem, l.scale, l.start, c)
+		nx := l.steady.q.nx
+		l.buffers = [3][]float64{make([]float64, nx), make([]float64, nx), make([]float64, l.steady.q.spec.PlanSize())}
 	}
-	return l.lookUp(c, pref)
+	return l.steady.q.isActive
 }
 
 // lookUp is forContext with the lock held. A new context is solved from the steady state of its cell's centre. An
 // estimated context, new at every decision, then takes one search.
 func (l *terminalCosts) lookUp(c []float64, pref domain.Preference) *terminalCost {
 	l.key = l.key[:0]
+	moves := l.activeFrom(c)[len(l.start):]
 	for i, v := range c {
-		if !l.steady.q.isActive[l.steady.q.ns+i] {
+		if !moves[i] {
 			l.key = binary.LittleEndian.AppendUint64(l.key, math.Float64bits(v))
 		}
 	}
@@ -134,39 +175,12 @@ func (s *Solver) TerminalCost(state, c []float64, pref domain.Preference) float6
 	return l.Value(state, c)
 }
 
-// PlanTerminalCost is TerminalCost as a quadratic form, for all plans of that many steps from a state and context:
-// their ends differ only in active components. It is nil without a terminal cost. It returns false where an inactive
-// component becomes non-finite.
+// PlanTerminalCost is TerminalCost as a quadratic form, for all plans of that many steps from a state and context. It is nil
+// without a terminal cost. It returns false where a component that no action moves becomes non-finite.
 func (s *Solver) PlanTerminalCost(state, c []float64, steps int, pref domain.Preference) (*domain.Quadratic, bool) {
-	if s.terminalCosts == nil {
-		return nil, true
-	}
-	s.terminalCosts.forContext(c, pref) // finds the active components
-	p, moves := s.problem, s.terminalCosts.steady.q.isActive
-	current, next := slices.Concat(state, c), make([]float64, len(state)+len(c))
-	u := make([]float64, p.Spec().PlanSize())
-	n := len(state)
-	for range steps {
-		p.Base(current[:n], current[n:], u)
-		p.Step(current[:n], current[n:], u[:p.Spec().ActionSize()], next[:n], next[n:])
-		constant := true
-		for i, v := range next {
-			if constant = constant && (moves[i] || v == current[i]); !moves[i] && (math.IsNaN(v) || math.IsInf(v, 0)) {
-				return nil, false
-			}
-		}
-		if current, next = next, current; constant {
-			break // constant from here on
-		}
-	}
-	for i, v := range c {
-		if moves[n+i] {
-			current[n+i] = v
-		}
-	}
-	l := s.terminalCosts.forContext(current[n:], pref)
+	l, ok := s.terminalCosts.forPlan(state, c, steps, pref)
 	if l == nil {
-		return nil, true
+		return nil, ok
 	}
 	return &l.Quadratic, true
 }

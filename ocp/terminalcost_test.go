@@ -387,3 +387,29 @@ func TestWavesOfStarts(t *testing.T) {
 		}
 	}
 }
+
+// A signal that is known ahead moves along a plan. Its terminal cost is that of the signal's last value, in decisions as in searches.
+func TestTerminalCostOfASignalThatIsKnownAhead(t *testing.T) {
+	p := newFunctions(1, 3, 1, []domain.Variable{{Name: "u", Lo: 0, Hi: 1}},
+		func(s, c, u, sn, cn []float64) { sn[0], cn[0], cn[1], cn[2] = 0.9*s[0]+u[0], c[1], c[2], c[2] },
+		func(s, u, c, j []float64) { j[0] = (0.5+c[0])*u[0]*u[0] + (s[0]-3)*(s[0]-3) },
+		func(_, _, _, m []float64) { m[0] = 1 })
+	s := p.solver(t, Options{TerminalCost: true, Horizon: 10, Keep: 1, Tolerance: 1e-8})
+	state, c := []float64{1}, []float64{0.1, 1, 2}
+	best := require.Get(s.Minimise(state, c, 10, only, domain.WeightedSum, 1))(t)
+	plan, ok := s.PlanTerminalCost(state, c, 10, only)
+	if v := plan.Value(best.S[10], best.C[10]); !ok || best.TerminalCost == 0 || math.Abs(v-best.TerminalCost) > 1e-12 {
+		t.Errorf("the plan's end costs %v, %v by search", best.TerminalCost, v)
+	}
+	settled := s.TerminalCost(best.S[10], []float64{2, 2, 2}, only)
+	if math.Abs(best.TerminalCost-settled) > 1e-12 {
+		t.Errorf("the plan's end costs %v, that of the last value %v", best.TerminalCost, settled)
+	}
+	if got := require.Get(require.Get(s.Receding(0, 0))(t).Solve(state, c, 10, only))(t).TerminalCost; math.Abs(got-best.TerminalCost) > 1e-6 {
+		t.Errorf("a decision's end costs %v, want %v", got, best.TerminalCost)
+	}
+	// Where the signal still changes at the end there is none.
+	if best := require.Get(s.Minimise(state, c, 1, only, domain.WeightedSum, 1))(t); best.TerminalCost != 0 {
+		t.Errorf("behind one step are %v, want nothing", best.TerminalCost)
+	}
+}

@@ -451,7 +451,7 @@ func Room(p domain.Problem, starts []Point) (findings Findings) {
 	n, subject, example := 0, "", ""
 	for _, start := range starts {
 		x := start.clone()
-		for range min(spec.Steps, walkSteps) {
+		for range min(spec.Steps-1, walkSteps) { // what is to be reached at the end is no room
 			if x.U = Draw(rng, spec.Action); !p.Project(x.S, x.C, x.U) {
 				p.Margins(x.S, x.C, x.U, m)
 				if n++; n == 1 && len(m) > 0 {
@@ -503,7 +503,10 @@ func kinks(p domain.Problem, starts []Point) (findings Findings) {
 	rounds := rounded != nil && rounded() > 0
 	rng, inPlace := newRand(8), marginsInPlace(p)
 	reported, more := map[int]bool{}, map[int]int{}
-	grid := make([][]float64, 2*segments+1)
+	values, failure := domain.ValuesOf(p) // the solver's to report
+	ns, nj, nm := len(spec.Measured), spec.ObjectiveSize(), len(spec.Margins)
+	grid, nx, n := make([][]float64, 2*segments+1), ns+len(spec.Context), 2*segments+1
+	next, j, m := make([]float64, n*nx), make([]float64, n*nj), make([]float64, n*nm)
 	for _, middle := range starts {
 		direction, first, last := make([]float64, len(middle.S)), Draw(rng, spec.Action), Draw(rng, spec.Action)
 		for i, v := range spec.Measured {
@@ -521,8 +524,18 @@ func kinks(p domain.Problem, starts []Point) (findings Findings) {
 			}
 			return x
 		}
+		var x, u []float64
 		for i := range grid {
-			grid[i] = outputs(p, place(float64(i)/(2*segments)))
+			point := place(float64(i) / (2 * segments))
+			if x, u = append(append(x, point.S...), point.C...), append(u, point.U...); failure != nil {
+				grid[i] = outputs(p, point)
+			}
+		}
+		if failure == nil {
+			values.Evaluate(n, x, u, next, j, m)
+			for i := range grid {
+				grid[i] = slices.Concat(next[i*nx:i*nx+ns], j[i*nj:(i+1)*nj], m[i*nm:(i+1)*nm])
+			}
 		}
 		var bends []float64 // where next states have a kink, which what follows from them has too
 		for k, value := range grid[0] {
@@ -623,16 +636,22 @@ func steepest(f func(t float64) float64, grid [][]float64, k int, threshold floa
 	if bend <= threshold*width/4 {
 		return t, 0
 	}
-	for range halvings { // the half, among three, whose second difference is largest
-		start := t
+	i := int(t * 2 * segments)
+	points := [5]float64{0: grid[i][k], 2: grid[i+1][k], 4: grid[i+2][k]}
+	for halving := range halvings { // the half, among three, whose second difference is largest
+		start, best := t, 0
 		width /= 2
+		points[1], points[3] = f(start+width/2), f(start+3*width/2)
 		bend = -1
 		for i := range 3 {
-			a := start + float64(i)*width/2
-			if d := math.Abs(f(a) - 2*f(a+width/2) + f(a+width)); d > bend {
-				t, bend = a, d
+			if d := math.Abs(points[i] - 2*points[i+1] + points[i+2]); d > bend {
+				t, bend, best = start+float64(i)*width/2, d, i
 			}
 		}
+		if bend < threshold*math.Exp2(-float64(halving+2))/segments { // a corner's falls by a half each time
+			return t, 0
+		}
+		points[0], points[2], points[4] = points[best], points[best+1], points[best+2]
 	}
 	return t, bend
 }

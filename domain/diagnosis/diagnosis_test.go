@@ -1,6 +1,7 @@
 package diagnosis_test
 
 import (
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -224,5 +225,31 @@ func TestRoomToStop(t *testing.T) {
 		if said := diagnosis.Room(c.Problem, require.Get(diagnosis.Starts(&c))(t)); (said == nil) != room {
 			t.Errorf("with room %t it says %q", room, said)
 		}
+	}
+}
+
+// counted counts evaluations of the dynamics.
+type counted struct {
+	domain.Problem
+	steps int
+}
+
+func (c *counted) Step(s, x, u, next, after []float64) {
+	c.steps++
+	c.Problem.Step(s, x, u, next, after)
+}
+
+// What is curved and has no corner is not searched for one to the end: that took 117 evaluations of each curved output on each line.
+func TestASmoothSystemTakesFewEvaluations(t *testing.T) {
+	c := require.Get(lift{step: func(s, _, u, n, _ []complex128) {
+		for range 3 {
+			n[0], n[1] = n[0]+0.3*n[0]*n[1]*n[1], n[1]-0.3*n[1]*n[0]*n[0]+0.1*u[1]*u[1]*u[0]
+		}
+	}}.system().Case())(t)
+	p := &counted{Problem: c.Problem}
+	starts := require.Get(diagnosis.Starts(&c))(t)
+	findings := diagnosis.Hints(p, starts)
+	if strings.Contains(fmt.Sprint(findings), "corner") || p.steps < len(starts)*257 || p.steps > len(starts)*400 {
+		t.Errorf("%d evaluations of the dynamics from %d starts, findings %v", p.steps, len(starts), findings)
 	}
 }

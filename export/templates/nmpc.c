@@ -1892,7 +1892,7 @@ static int preferred(double violation, double cost, double other, double other_c
     memcpy(first + NS, c, NC * sizeof *c);
     n = remaining(c);
 {{- if .Spec.Horizon}}
-    look_behind(p, c);
+    look_behind(p, first);
 {{- end}}
     shifted = p->steps > 0;
     for (t = 0; shifted && t < n; t++)

@@ -431,7 +431,7 @@ static void find_rest(loop *p, const double *c)
             for (i = 0; i < NA; i++) /* what of the context moves may remember the action */
                 if (moving[i] >= NS)
                     r.from[moving[i]] = at->image[1][moving[i]];
-            if (!rest_search(p) || !rest_stays(at))
+            if (!rest_stays(at) || !rest_search(p) || !rest_stays(at))
                 continue;
             rank = rank_rest(at);
             if (found && !rest_better(rank, best))
@@ -455,11 +455,22 @@ static void find_rest(loop *p, const double *c)
     memcpy(p->lambda, r.saved_lambda, sizeof r.saved_lambda);
 }
 
-/* Finds it where it is not known for this context and preference. */
-static void look_behind(loop *p, const double *c)
+/* Finds it for the end of a plan from a state and context, where it is not known for this context and preference. */
+static void look_behind(loop *p, const double *first)
 {
-    int same = p->known && p->of_adaptive == p->adaptive, i, a;
+    double at[2][NX] = { { 0.0 } }, u[NU], *c = NULL;
+    int same = p->known && p->of_adaptive == p->adaptive, now = 0, changes = 1, i, a, t;
 
+    memcpy(at[0], first, NX * sizeof *first);
+    gpc_{{.Symbol}}_rest(u);
+    for (t = 0; t < N && changes; t++) {
+        gpc_{{.Symbol}}_step(at[now], at[now] + NS, u, at[1 - now], at[1 - now] + NS);
+        now = 1 - now;
+        for (a = 0; a < NA; a++) /* what moves by the actions does not count */
+            at[now][moving[a]] = first[moving[a]];
+        changes = memcmp(at[0], at[1], sizeof at[0]) != 0;
+    }
+    c = at[now] + NS;
     for (i = 0; i < NC; i++) {
         int moves = 0;
 

@@ -63,8 +63,9 @@ class Forecast:
         after = {k: c[names[min(i + ahead, self.points - 1)]] for i, k in enumerate(names)}
         if age not in c._names:
             return after
-        over = c[age] + step >= self.period * (1 - 1e-9)
-        return {**{k: np.where(over, v, c[k]) for k, v in after.items()}, age: c[age] + step - np.where(over, self.period, 0.0)}
+        over, flat = c[age] + step >= self.period * (1 - 1e-9), sum((c[k] - c[names[0]]) ** 2 for k in names[1:]) == 0
+        passed = c[age] + step - np.where(over, self.period, 0.0)
+        return {**{k: np.where(over, v, c[k]) for k, v in after.items()}, age: np.where(flat, 0.0, passed)}  # a signal that is flat is at rest
 
 
 def forecast(unit: str = "", *, points: int, period: float, range: Any = None) -> Forecast:

@@ -267,6 +267,7 @@ def test_costs_and_limits_of_the_end():
         j, m = (y.function(f)([0.1, 0.2], [k / 20], [0], [0.3, 0.4]) for f in ("objectives", "margins"))
         assert j == pytest.approx([0.0125 + (0.45 if k == 19 else 0), 0.16 if k == 19 else 0]) and m[0] == 0.8
         assert m[1] == pytest.approx(-0.24) if k == 19 else m[1] > 100
+    assert not [f for f in y.check() if f["of"] == "margin near"], "that random actions do not end there is no hint"
     with gpc.nmpc(y, threads=1) as exact:
         assert [v.name for v in exact.spec.objectives] == ["cost", "end"] and [v.name for v in exact.spec.margins] == ["x1", "near"]
         r = exact.evaluate("nmpc", episodes=3, seed=1, progress=False)

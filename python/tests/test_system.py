@@ -687,7 +687,7 @@ def test_forecast_of_a_plant_that_runs_on(every):
         y.step(lambda s, u: s.t + 0.25 * (1 - u.power))
         cost = (lambda c: c.price) if declared else lambda c: np.interp(c.since, every * np.arange(points), [c[k] for k in knots])
         if not declared:
-            y.memory(lambda c: {"since": c.since + step})
+            y.memory(lambda c: {"since": np.minimum(c.since + step, every * (points - 1))})
         y.objectives(money="€", comfort="K²")(lambda c, u, n: (cost(c) * u.power, 0.01 * n.t**2 + 0.02 * (u.power - 1) ** 2))
         y.margins(warm="K", cold="K")(lambda n: (2 - n.t, 2 + n.t))
         return y
@@ -888,6 +888,25 @@ def test_a_steady_state_outside_a_range_is_said(tmp_path):
     assert y.check()[-1]["message"].endswith("does a margin lack?")
     with pytest.warns(UserWarning, match=says), gpc.nmpc(file, threads=1) as exact:
         assert "2 of 2 episodes (h at" in exact.evaluate(episodes=2, seed=1)["steady_state_outside"]
+
+
+def test_plans_into_a_forecast_have_a_terminal_cost_or_it_is_said():
+    """What a store holds at a plan's end is worth something: points farther apart than decisions had no terminal cost, without a word."""
+    def store(horizon):
+        y = gpc.System("store", state={"e": ("MWh", 0, 10)}, action={"buy": ("MW", 0, 4)}, scenario={"e": (2, 8)}, steps=12, period=3600, horizon=horizon, rest=[1.0],
+                       forecast={"price": gpc.forecast("€/MWh", points=4, period=4 * 3600, range=(0.1, 0.7))})
+        y.ode(span=1.0)(lambda s, u: u.buy - 1 - 0.01 * s.e)
+        y.objectives(cost="€")(lambda s, c, u, n: 2 + c.price * u.buy + 0.02 * u.buy**2 + 0.01 * (n.e - 5) ** 2)
+        y.margins(full="MWh", empty="MWh")(lambda n: (9.5 - n.e, n.e - 0.5))
+        return y
+
+    assert not [f for f in store(12).check() if "terminal" in f["message"]]
+    with gpc.nmpc(store(12), threads=1) as short, gpc.nmpc(store(60), threads=1) as long:
+        for e in (2.0, 8.0):
+            c = short.context(price=[0.2, 0.6, 0.3, 0.4])
+            assert short.decide([e], c).u == pytest.approx(long.decide([e], c).u, abs=5e-3)
+    with pytest.warns(UserWarning, match="no steady state is found for the end of a plan in 8 of 8 episodes .price_age of the context changes"), gpc.nmpc(store(8), threads=1) as blind:
+        assert "no terminal cost" in blind.evaluate(episodes=2, progress=False)["steady_state_outside"]
 
 
 def test_a_budget_and_a_target_of_nothing_are_refused(tmp_path):
