@@ -168,7 +168,7 @@ func Steer(ctx context.Context, c *domain.Case, m domain.Controller, opt SteerOp
 			if err := ctx.Err(); err != nil {
 				return nil, err
 			}
-			method, optimum, err := p.run(ctx, spec, m, func() (domain.Episode, error) {
+			method, optimum, err := p.run(ctx, c, m, func() (domain.Episode, error) {
 				return c.Plant.Episode(opt.Seed, e, domain.EpisodeOptions{Preference: pref, Context: ctx})
 			})
 			if err != nil {
@@ -194,7 +194,8 @@ func Steer(ctx context.Context, c *domain.Case, m domain.Controller, opt SteerOp
 }
 
 // run adds one episode to the point, opened for the method and for the optimum. It returns what both cost, 0 where they are not compared.
-func (p *FrontPoint) run(ctx context.Context, spec *domain.Spec, m domain.Controller, open func() (domain.Episode, error)) (cost, oracle float64, err error) {
+func (p *FrontPoint) run(ctx context.Context, c *domain.Case, m domain.Controller, open func() (domain.Episode, error)) (cost, oracle float64, err error) {
+	spec, pref := c.Problem.Spec(), domain.Preference{W: p.W}
 	ep, err := open()
 	if err != nil {
 		return 0, 0, err
@@ -215,7 +216,7 @@ func (p *FrontPoint) run(ctx context.Context, spec *domain.Spec, m domain.Contro
 			return u, err
 		}
 		ep.Observe(s, x)
-		_, err := m.Decide(s, x, domain.Preference{W: p.W}, u)
+		_, err := m.Decide(s, x, pref, u)
 		return u, err
 	})
 	if err != nil {

@@ -9,8 +9,7 @@ import (
 )
 
 // Of screenedPlans smooth plans at random, those screenedStarts whose roll-outs cost least are further starts of an
-// episode's first decision and of a reference. Where none serves, half of the actions of as many more are rates of smooth signals: a
-// rate that stays leads too far. Either costs at most 1 + screenedStarts solves and the roll-outs. A start
+// episode's first decision and of a reference. Either costs at most 1 + screenedStarts solves and the roll-outs. A start
 // that ends where the best one does ends them, and one that costs hopeless times as much as a solution is left out: its
 // solve takes many times as long, and mostly fails.
 const (
@@ -63,9 +62,9 @@ func (t *task) screenedPlans(pref domain.Preference, most float64) (plans [][][]
 	random := task{solver: t.solver, state: t.state, ctx: t.ctx, steps: t.steps, seed: horizonSeed}
 	random.configure(p, func(q *program) {
 		q.setWeights(pref.Adaptive, pref.W)
-		q.terminal, _ = t.solver.terminalCosts.forPlan(t.state, t.ctx, t.steps, pref)
+		q.terminal = t.solver.terminalCosts.forContext(t.ctx, pref)
 	}, 1)
-	for k := 0; k < screenedPlans || k < 2*screenedPlans && len(all) == 0; k++ {
+	for k := range screenedPlans {
 		p.opt.mu = firstBarrier
 		p.setInitialState(t.state, t.ctx, t.steps)
 		random.writeStart(p.q, p.cur, 2+k)

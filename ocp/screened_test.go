@@ -46,32 +46,3 @@ func TestFirstDecisionsLeaveTheWorseBasin(t *testing.T) {
 		t.Errorf("%d starts leave the worse basin, %d keep their plan, want 3 and 1", left, kept)
 	}
 }
-
-// turned are wells in which any random plan of an episode leads far away, so that none was a start.
-type turned struct{ wells }
-
-func (turned) Spec() *domain.Spec {
-	spec := wells{}.Spec()
-	spec.Action = []domain.Variable{{Name: "u", Lo: -6, Hi: 6}}
-	spec.Steps = 60
-	return spec
-}
-
-// Where every random plan leads too far, rates of smooth signals are starts.
-func TestARateIsScreenedAboutItsBase(t *testing.T) {
-	s := require.Get(New(turned{}, []domain.Variable{{Name: "x", Lo: -1.2, Hi: 1.2}}, func(p, s, c []float64) { copy(s, p) }, Options{}))(t)
-	single := s.SingleStart().(*Solver)
-	left, pref := 0, domain.Preference{W: []float64{0.5, 0.5}}
-	for _, x := range []float64{0.3, 0.6, 0.9, 1.15} {
-		own, _, err := single.Oracle([]float64{x}, nil, 60, pref)
-		require.OK(t, err)
-		cost, _, err := s.Oracle([]float64{x}, nil, 60, pref)
-		require.OK(t, err)
-		if cost < 0.9*own {
-			left++
-		}
-	}
-	if left == 0 {
-		t.Error("no reference leaves the worse well")
-	}
-}

@@ -225,9 +225,6 @@ func (t *task) writeStart(q *program, to *point, k int) {
 		}
 		return
 	}
-	base := make([]float64, q.spec.PlanSize())
-	q.problem.Base(t.state, t.ctx, base)
-	basic := func(step, j int) float64 { return base[min(step, q.spec.Plan-1)*q.nu+j] }
 	switch k -= len(t.starts); k {
 	case 0:
 		u := make([]float64, q.nu)
@@ -238,23 +235,21 @@ func (t *task) writeStart(q *program, to *point, k int) {
 			}
 		}
 	case 1:
+		plan := make([]float64, q.spec.PlanSize())
+		q.problem.Base(t.state, t.ctx, plan)
 		for step := range t.steps {
+			action := min(step, q.spec.Plan-1) * q.nu
 			for j := range q.nu {
-				scaled(step, j, basic(step, j))
+				scaled(step, j, plan[action+j])
 			}
 		}
 	default:
-		// A random constant and two slow waves per action, or about the base plan the rate of such waves.
+		// A random constant and two slow waves per action.
 		for j, wave := range waves(t.seed, k, q.nu) {
 			level, phase := wave[0], wave[3]
 			for step := range t.steps {
 				w := math.Pi * float64(step) / float64(t.steps)
-				u := q.mid[j] + q.half[j]*(level+wave[1]*math.Sin(w+phase)+wave[2]*math.Sin(2*w+phase))
-				if k >= 2+screenedPlans && level > 0 {
-					rate := wave[1]*math.Cos(w+phase) + 2*wave[2]*math.Cos(2*w+phase)
-					u = basic(step, j) + q.half[j]*4*math.Pi/float64(t.steps)*rate
-				}
-				scaled(step, j, u)
+				scaled(step, j, q.mid[j]+q.half[j]*(level+wave[1]*math.Sin(w+phase)+wave[2]*math.Sin(2*w+phase)))
 			}
 		}
 	}
