@@ -39,7 +39,7 @@ func (l *loaded) answerError() (float64, error) {
 	}
 	decoder, err := l.backend.NewNet(l.model.DecoderU)
 	if err != nil {
-		return 0, fmt.Errorf("D_u: %w", err)
+		return 0, fmt.Errorf("decoder D_u: %w", err)
 	}
 	if err := l.encoder.Forward(input, z); err != nil {
 		return 0, err

@@ -56,7 +56,7 @@ func load(b backend.Backend, m *model.Model, p domain.Problem, opt *Options) (*l
 	domain.Prepare(p)
 	l := &loaded{backend: b, model: m, problem: p, abilities: domain.AbilitiesOfProblem(p), spec: spec, nav: nav, bound: ResidualBound(spec, m.NormS), times: cmp.Or(opt.ResidualLimit, DefaultResidualLimit)}
 	if l.encoder, err = b.NewNet(m.EncoderX); err != nil {
-		return nil, fmt.Errorf("E_x: %w", err)
+		return nil, fmt.Errorf("encoder E_x: %w", err)
 	}
 	if m.Codes.Rows > 0 {
 		if err := l.decodeCodes(); err != nil {
@@ -122,7 +122,7 @@ func (l *loaded) decodeCodes() error {
 	}
 	net, err := l.backend.NewNet(m.DecoderS)
 	if err != nil {
-		return fmt.Errorf("D_s: %w", err)
+		return fmt.Errorf("decoder D_s: %w", err)
 	}
 	l.decoded = tensor.New(m.Codes.Rows, l.spec.MeasuredSize())
 	if err := net.Forward(m.Codes, l.decoded); err != nil {
