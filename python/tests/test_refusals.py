@@ -118,7 +118,7 @@ def test_options_are_refused(opf, cart):
     for call, named in (
         (lambda: opf.refine(state, context, candidates=0), "0 candidates"),
         (lambda: opf.refine(state, context, [1, 1, 1]), "sum to 3"),
-        (lambda: opf.evaluate(episodes=0), "0 episodes"),
+        (lambda: opf.evaluate(episodes=0), "episodes 0: want 1 to"),
         (lambda: opf.evaluate(regime="none"), "regime"),
         (lambda: opf.evaluate(shift={"none": 2.0}), "none"),
         (lambda: gpc.open("opf30", threads=-1), "threads -1"),
