@@ -541,3 +541,25 @@ func TestCostsOfFiveDigits(t *testing.T) {
 		}
 	}
 }
+
+// Buses are tied by a branch of next to no impedance alone, without a ratio or a shift. A rating below a megavolt-ampere is a limit.
+func TestTiesAndSmallRatings(t *testing.T) {
+	c := networktest.Case(t, "case9")
+	c.Branch[1].RateA = 0.5
+	small := networktest.Of(t, c)
+	if got, want := small.Rate[1], 0.5/c.BaseMVA; got != want || len(small.Ties()) > 0 {
+		t.Errorf("a rating of 0.5 MVA is %v pu, want %v; ties %v", got, want, small.Ties())
+	}
+	for _, test := range []struct {
+		x, tap, shift float64
+		tied          bool
+	}{{9e-5, 0, 0, true}, {9e-5, 1, 0, true}, {2e-4, 0, 0, false}, {9e-5, 0.99, 0, false}, {9e-5, 0, 5, false}} {
+		b := &c.Branch[1]
+		b.R, b.X, b.B, b.Tap, b.ShiftDeg = 0, test.x, 0, test.tap, test.shift
+		n := networktest.Of(t, c)
+		ends := []int{min(n.From[1], n.To[1]), max(n.From[1], n.To[1])}
+		if ties := n.Ties(); test.tied != (len(ties) == 1 && slices.Equal(ties[0], ends)) || !test.tied && len(ties) > 0 {
+			t.Errorf("%+v: ties %v of ends %v", test, ties, ends)
+		}
+	}
+}
