@@ -73,3 +73,25 @@ func TestACrowdsRobotsAreConnected(t *testing.T) {
 		t.Errorf("%d obstacles are left, %d removals", len(s.Obstacles), s.Rejected.Disconnected)
 	}
 }
+
+// A robot that waits outside enters with an action that turns or accelerates it, and one that is not there never does.
+func TestWhoActsEnters(t *testing.T) {
+	absent := Prediction{Robots: 4, Radius: []float64{1, 1, 1, 0}, Absent: []bool{true, true, true, true}}
+	if !absent.admit([]float64{0.1, 0, 0, 0.1, 0, 0, 0.1, 0.1}) || !slices.Equal(absent.Absent, []bool{false, false, true, true}) {
+		t.Errorf("absent: %v", absent.Absent)
+	}
+	if absent.admit(make([]float64, 8)) {
+		t.Error("somebody enters without an action")
+	}
+}
+
+// The longest episode is one that parameters may have.
+func TestTheLongestEpisode(t *testing.T) {
+	for steps, valid := range map[int]bool{0: false, 1: true, 100_000: true, 100_001: false} {
+		p := Default(true)
+		p.Steps = steps
+		if err := p.Validate(); (err == nil) != valid {
+			t.Errorf("%d steps: %v", steps, err)
+		}
+	}
+}
