@@ -38,6 +38,7 @@ func (e *simulated) disturb(s, c, u, margins []float64) {
 	}
 	if f := e.abilities.Derivatives.Disturbed; f != nil && len(margins) > 0 {
 		m := make([]complex128, len(margins))
+		constants := func(values []float64) []complex128 { return domain.Constants(make([]complex128, len(values)), values) }
 		f(constants(s), constants(c), constants(u), constants(disturbance), m)
 		for i, v := range m {
 			margins[i] = real(v)
@@ -49,15 +50,6 @@ func (e *simulated) disturb(s, c, u, margins []float64) {
 			*c = math.Min(p.Hi, math.Max(p.Lo, *c))
 		}
 	}
-}
-
-// constants are dual numbers that do not vary.
-func constants(values []float64) []complex128 {
-	out := make([]complex128, len(values))
-	for i, v := range values {
-		out[i] = complex(v, 0)
-	}
-	return out
 }
 
 // draw is a value of deviation 1, or within 1 where bounds are stated.

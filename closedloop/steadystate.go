@@ -28,7 +28,9 @@ func SteadyStateRemark(c *domain.Case, seed uint64, n int, pref domain.Preferenc
 		plant.Initial(p, s, cx)
 		v, _ := steady(s, cx, spec.Horizon, pref)
 		if v == nil {
-			missing++
+			if missing++; changes != "" {
+				continue
+			}
 			for range spec.Horizon + 1 {
 				c.Problem.Base(s, cx, u)
 				c.Problem.Step(s, cx, u[:spec.ActionSize()], next, nextContext)

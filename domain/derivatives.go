@@ -56,6 +56,14 @@ type Block struct {
 // to multiply and divide by as far as rounding goes.
 const DualStep = 1e-30
 
+// Constants writes values as dual numbers without a derivative, and returns to.
+func Constants(to []complex128, from []float64) []complex128 {
+	for i, v := range from {
+		to[i] = complex(v, 0)
+	}
+	return to
+}
+
 // Stages is the workspace of Derivatives.Stages. Its arguments are rows of n decisions, row-major without gaps: x is (s, c) and next is
 // (sNext, cNext). What it writes for one decision does not depend on the others. Values agree to rounding with those of Step, Objectives
 // and Margins, and derivatives are exact, which RunDomain checks.

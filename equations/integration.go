@@ -221,9 +221,7 @@ func (p *Problem) permitted(s, c, u, next []float64) (sNext, cNext []float64) {
 func (p *Problem) growth(y *System, s, c, u []float64) (factor float64, state int) {
 	n := len(s)
 	z, next := make([]complex128, n+len(c)+len(u)), make([]complex128, n)
-	for i, x := range slices.Concat(s, c, u) {
-		z[i] = complex(x, 0)
-	}
+	domain.Constants(z, slices.Concat(s, c, u))
 	zs, zc, zu := split(p, z)
 	slopes, deviation, image := make([]float64, n*n), make([]float64, n), make([]float64, n) // slopes: [by][of]
 	for k, scale := range y.StateScale {

@@ -315,9 +315,9 @@ func (p *Problem) Score(s, c, u, j, m []float64) {
 // Gradient differentiates the objectives once for each entry of s and u.
 func (p *Problem) Gradient(s, u, c, sigma, gs, gu []float64) {
 	w := p.borrow()
-	widen(w.s, s)
-	widen(w.u, u)
-	widen(w.c, c)
+	domain.Constants(w.s, s)
+	domain.Constants(w.u, u)
+	domain.Constants(w.c, c)
 	j := w.out[:len(sigma)]
 	for _, input := range [2]struct {
 		values []complex128
@@ -335,13 +335,6 @@ func (p *Problem) Gradient(s, u, c, sigma, gs, gu []float64) {
 		}
 	}
 	p.works.Put(w)
-}
-
-// widen writes numbers as dual numbers with zero derivatives.
-func widen(to []complex128, from []float64) {
-	for i, v := range from {
-		to[i] = complex(v, 0)
-	}
 }
 
 // Indicators depend on the state alone: the cost of staying in it at rest.

@@ -102,9 +102,9 @@ func smallestMargin(m []float64) float64 {
 
 // linearise writes the constraints on x = (u − requested)/half at u, whose margins are w.m.
 func (p *Problem) linearise(w *work, s, c, u []float64) {
-	widen(w.s, s)
-	widen(w.c, c)
-	widen(w.u, u)
+	domain.Constants(w.s, s)
+	domain.Constants(w.c, c)
+	domain.Constants(w.u, u)
 	m := w.out[:len(w.m)]
 	for i, v := range w.u {
 		if p.isSwitched(i) {

@@ -383,7 +383,7 @@ func (p *Problem) compareAt(read *program.Program, point samplePoint) error {
 		y.ODE.Real(s, c, u, ds)
 	case y.Stiff != nil:
 		z := make([]complex128, len(s)+len(c)+len(u)+len(s))
-		widen(z, slices.Concat(s, c, u))
+		domain.Constants(z, slices.Concat(s, c, u))
 		y.Stiff.ODE(z[:len(s)], z[len(s):len(s)+len(c)], z[len(s)+len(c):len(z)-len(s)], z[len(z)-len(s):])
 		for _, v := range z[len(z)-len(s):] {
 			ds = append(ds, real(v))

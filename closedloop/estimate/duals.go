@@ -15,14 +15,9 @@ func newDuals(measurement *domain.Measurement, ns, nc, nu int) duals {
 
 // set writes values that do not vary.
 func (d *duals) set(s, c, u []float64) {
-	for _, w := range [3]struct {
-		to   []complex128
-		from []float64
-	}{{d.s, s}, {d.c, c}, {d.u, u}} {
-		for i, v := range w.from {
-			w.to[i] = complex(v, 0)
-		}
-	}
+	domain.Constants(d.s, s)
+	domain.Constants(d.c, c)
+	domain.Constants(d.u, u)
 }
 
 // entry is input k: the states, the unknown entries of the context, then the actions.
