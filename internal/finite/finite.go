@@ -11,6 +11,7 @@ import (
 	"math"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 )
@@ -42,19 +43,32 @@ func write(b *bytes.Buffer, v reflect.Value) error {
 		b.WriteString("null")
 		return nil
 	}
-	if v.Kind() != reflect.Pointer && v.CanAddr() && own(v.Addr()) {
-		v = v.Addr()
-	}
-	if own(v) {
-		return plain(b, v.Interface())
+	if v.Type().PkgPath() != "" || v.Kind() == reflect.Pointer || v.Kind() == reflect.Struct { // others have no methods
+		if v.Kind() != reflect.Pointer && v.CanAddr() && own(v.Addr()) {
+			v = v.Addr()
+		}
+		if own(v) {
+			return plain(b, v.Interface())
+		}
 	}
 	switch v.Kind() {
-	case reflect.Float32, reflect.Float64:
+	case reflect.Float64:
+		b.Write(appendFloat(b.AvailableBuffer(), v.Float()))
+		return nil
+	case reflect.Float32:
 		if f := v.Float(); math.IsNaN(f) || math.IsInf(f, 0) {
 			b.WriteString("null")
 			return nil
 		}
 		return plain(b, v.Interface())
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		b.Write(strconv.AppendInt(b.AvailableBuffer(), v.Int(), 10))
+		return nil
+	case reflect.Bool:
+		b.Write(strconv.AppendBool(b.AvailableBuffer(), v.Bool()))
+		return nil
+	case reflect.String:
+		return plainText(b, v.String())
 	case reflect.Interface, reflect.Pointer:
 		return write(b, v.Elem())
 	case reflect.Struct:
@@ -78,6 +92,34 @@ func write(b *bytes.Buffer, v reflect.Value) error {
 		return nil
 	}
 	return plain(b, v.Interface())
+}
+
+// appendFloat appends a number as encoding/json writes it, the shortest that reads back, or null.
+func appendFloat(b []byte, f float64) []byte {
+	if math.IsNaN(f) || math.IsInf(f, 0) {
+		return append(b, "null"...)
+	}
+	if size := math.Abs(f); size == 0 || size >= 1e-6 && size < 1e21 {
+		return strconv.AppendFloat(b, f, 'f', -1, 64)
+	}
+	b = strconv.AppendFloat(b, f, 'e', -1, 64)
+	if n := len(b); b[n-4] == 'e' && b[n-3] == '-' && b[n-2] == '0' { // e-09 is e-9
+		b = append(b[:n-2], b[n-1])
+	}
+	return b
+}
+
+// plainText writes a text, which seldom has what needs an escape.
+func plainText(b *bytes.Buffer, s string) error {
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			return plain(b, s)
+		}
+	}
+	b.WriteByte('"')
+	b.WriteString(s)
+	b.WriteByte('"')
+	return nil
 }
 
 // own reports whether a value writes itself.
@@ -106,7 +148,7 @@ func dictionary(b *bytes.Buffer, v reflect.Value) error {
 		if i > 0 {
 			b.WriteByte(',')
 		}
-		if err := plain(b, k.String()); err != nil {
+		if err := plainText(b, k.String()); err != nil {
 			return err
 		}
 		b.WriteByte(':')
@@ -194,7 +236,7 @@ func writeStruct(b *bytes.Buffer, v reflect.Value) error {
 			b.WriteByte(',')
 		}
 		first = false
-		if err := plain(b, f.name); err != nil {
+		if err := plainText(b, f.name); err != nil {
 			return err
 		}
 		b.WriteByte(':')

@@ -294,6 +294,11 @@ var (
 		{"scenes without a touch", "{clean %.0f}/{scenes %.0f}"}, {"with every margin kept", "{safe %.0f}"}, {"arrived, %", "{arrived_% %.2f}"}, {"way / straight line", "{ratio %.3f}"},
 		{"a robot's decision, p50, µs", "{p50_us %.0f}"}, {"p99, µs", "{p99_us %.0f}"},
 	}}
+	// powsybl are power flows, outages and factors beside PowSyBl's, lab/peers/powsybl/compare.py.
+	powsybl = benchmarkTable{"BenchmarkPowsybl", true, report.Columns{
+		{"network", "{0}"}, {"call", "{1}"}, {"outages, columns", "{outages|columns %.0f}"}, {"ours, ms", "{ours_ms %.3g}"}, {"pypowsybl 1.16.1, ms", "{peer_ms %.3g}"},
+		{"ratio", "{ratio %.3g} [{lo %.3g}, {hi %.3g}]"}, {"largest difference", "{apart %.0e}"},
+	}}
 	// fronts are those of the bundled maps beside the exact solver's, lab/scripts/fronts.py.
 	fronts = benchmarkTable{"BenchmarkFront", true, report.Columns{
 		{"system", "`{0}`"}, {"states", "{states %.0f}"}, {"hypervolume / the exact front's, mean", "{ratio %.4f}"}, {"5 %", "{ratio_p5 %.4f}"}, {"worst", "{ratio_worst %.4f}"},

@@ -89,6 +89,7 @@ var documents = []document{
 	{"docs/results/networks.md", "where learned ones are measured", shown(last[peerrecord.LearnedFlows], learnedFlows)},
 	{"docs/results/networks.md", "times", flows.text},
 	{"docs/results/networks.md", "outages beside lightsim2grid", shown(timedOf("outages of branches"), outages)},
+	{"docs/results/networks.md", "beside PowSyBl", powsybl.text},
 	{"docs/results/export.md", "rounded to float16", rounded.text},
 	{"docs/results/export.md", "on a Cortex-M", cortexM.text},
 	{"docs/results/export.md", "on a larger processor", devices.exported},

@@ -5,6 +5,7 @@ The library answers with what `gpc pf` and `gpc opf secure` print with --json; h
 
 from __future__ import annotations
 
+import base64
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -77,6 +78,11 @@ def _column(rows: Sequence[Mapping[str, Any]], key: str, size: int, missing: flo
     return np.array([np.nan if r[key] is None else r[key] for r in rows], float) if rows else np.full(size, missing)
 
 
+def _packed(text: str, size: int) -> Floats:
+    """A column of the library's; of no rows size times NaN."""
+    return np.frombuffer(bytearray(base64.b64decode(text)), "<f8").astype(float, copy=False) if text else np.full(size, np.nan)
+
+
 @dataclass(frozen=True)
 class Flow(Tabled):
     """A power flow; NaN where it did not converge."""
@@ -116,7 +122,7 @@ class Flow(Tabled):
 
     @classmethod
     def _of(cls, a: Mapping[str, Any], sizes: tuple[int, int, int], network: Network | None = None) -> Flow:
-        arrays: dict[str, Any] = {field: _column(a[table], key, sizes[i]) for i, table, field, key in _POINT}
+        arrays: dict[str, Any] = {field: _packed(a[table][key], sizes[i]) for i, table, field, key in _POINT}
         return cls(
             converged=a["converged"], reason=a["reason"], remark=a["remark"], iterations=a["iterations"], mismatch=_number(a["max_mismatch_pu"]), loss=_number(a["loss_mw"]),
             violations=_records(a["violations"], BROKEN), seconds=a["wall_ms"] / 1e3, **arrays, controls=a.get("controls", []), _network=network,

@@ -7,6 +7,7 @@ import "C"
 
 import (
 	"cmp"
+	"encoding/binary"
 	"errors"
 	"math"
 	"runtime"
@@ -97,7 +98,7 @@ func scaled(v []float64, factor float64) []float64 {
 }
 
 // gpc_network_flow solves the power flow at loads and a dispatch (optima.at) by flowOptions, and answers what
-// gpc pf --json prints.
+// gpc pf --json prints, its tables by columns.
 //
 //export gpc_network_flow
 func gpc_network_flow(h C.uintptr_t, opt *C.char, pd unsafe.Pointer, pds C.int64_t, qd unsafe.Pointer, qds C.int64_t,
@@ -132,8 +133,32 @@ func gpc_network_flow(h C.uintptr_t, opt *C.char, pd unsafe.Pointer, pds C.int64
 		if err != nil {
 			return refusedUnless(r, err)
 		}
-		return answer(out, flow)
+		return answer(out, struct {
+			*results.PowerFlow
+			Bus    columns `json:"bus"`
+			Gen    columns `json:"gen"`
+			Branch columns `json:"branch"`
+		}{
+			flow,
+			columns{"vm": column(flow.Bus, func(b *results.FlowBus) float64 { return b.Vm }), "va": column(flow.Bus, func(b *results.FlowBus) float64 { return b.Va })},
+			columns{"pg": column(flow.Gen, func(g *results.GenOutput) float64 { return g.Pg }), "qg": column(flow.Gen, func(g *results.GenOutput) float64 { return g.Qg })},
+			columns{
+				"pf_mw": column(flow.Branch, func(b *results.BranchFlow) float64 { return b.Pf }), "qf_mvar": column(flow.Branch, func(b *results.BranchFlow) float64 { return b.Qf }),
+				"pt_mw": column(flow.Branch, func(b *results.BranchFlow) float64 { return b.Pt }), "qt_mvar": column(flow.Branch, func(b *results.BranchFlow) float64 { return b.Qt }),
+			},
+		})
 	})
+}
+
+// columns are those of a table, doubles in base64, little endian.
+type columns map[string][]byte
+
+func column[T any](rows []T, of func(*T) float64) []byte {
+	out := make([]byte, 0, 8*len(rows))
+	for i := range rows {
+		out = binary.LittleEndian.AppendUint64(out, math.Float64bits(of(&rows[i])))
+	}
+	return out
 }
 
 // override are values that are given, or the network's.
