@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/jsonin"
@@ -88,6 +89,9 @@ func (s *Session) Close() error {
 	return nil
 }
 
+// again is how long a session that may not listen, where as many watch as may, waits before it asks anew.
+const again = time.Second
+
 // listen keeps what the session decides until it is closed. One that is too slow begins to listen anew.
 func (s *Session) listen(watch *serve.Watch) {
 	for {
@@ -97,9 +101,13 @@ func (s *Session) listen(watch *serve.Watch) {
 			return
 		case e, ok := <-watch.Events:
 			if !ok {
-				var err error
-				if watch, err = s.server.Watch(s.name); err != nil {
-					return // as many watch as may
+				if next, err := s.server.Watch(s.name); err == nil {
+					watch = next
+					continue
+				}
+				select {
+				case <-s.closed:
+				case <-time.After(again):
 				}
 				continue
 			}
