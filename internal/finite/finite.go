@@ -52,15 +52,9 @@ func write(b *bytes.Buffer, v reflect.Value) error {
 		}
 	}
 	switch v.Kind() {
-	case reflect.Float64:
-		b.Write(appendFloat(b.AvailableBuffer(), v.Float()))
+	case reflect.Float32, reflect.Float64:
+		b.Write(appendFloat(b.AvailableBuffer(), v.Float(), v.Type().Bits()))
 		return nil
-	case reflect.Float32:
-		if f := v.Float(); math.IsNaN(f) || math.IsInf(f, 0) {
-			b.WriteString("null")
-			return nil
-		}
-		return plain(b, v.Interface())
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
 		b.Write(strconv.AppendInt(b.AvailableBuffer(), v.Int(), 10))
 		return nil
@@ -95,14 +89,18 @@ func write(b *bytes.Buffer, v reflect.Value) error {
 }
 
 // appendFloat appends a number as encoding/json writes it, the shortest that reads back, or null.
-func appendFloat(b []byte, f float64) []byte {
+func appendFloat(b []byte, f float64, bits int) []byte {
 	if math.IsNaN(f) || math.IsInf(f, 0) {
 		return append(b, "null"...)
 	}
-	if size := math.Abs(f); size == 0 || size >= 1e-6 && size < 1e21 {
-		return strconv.AppendFloat(b, f, 'f', -1, 64)
+	least, most := 1e-6, 1e21
+	if bits == 32 {
+		least, most = float64(float32(least)), float64(float32(most))
 	}
-	b = strconv.AppendFloat(b, f, 'e', -1, 64)
+	if size := math.Abs(f); size == 0 || size >= least && size < most {
+		return strconv.AppendFloat(b, f, 'f', -1, bits)
+	}
+	b = strconv.AppendFloat(b, f, 'e', -1, bits)
 	if n := len(b); b[n-4] == 'e' && b[n-3] == '-' && b[n-2] == '0' { // e-09 is e-9
 		b = append(b[:n-2], b[n-1])
 	}

@@ -61,7 +61,7 @@ func TestFiniteValuesAreEncodingJSONs(t *testing.T) {
 			Any: []any{number.Draw(t, "any"), "x", nil, map[string]any{"k": 1}}, Own: 3, Text: 4, Bytes: []byte("bytes"), N: rapid.Int64().Draw(t, "n"), Yes: true, Hidden: 1, internal: 2,
 		}
 		if rapid.Bool().Draw(t, "deep") {
-			v.deep, v.P, v.Zero.B = &deep{[]float32{0.1, 2}}, &v.F, "z"
+			v.deep, v.P, v.Zero.B = &deep{rapid.SliceOf(rapid.Float32()).Draw(t, "singles")}, &v.F, "z"
 		}
 		for _, value := range []any{v, &v, nil, []all{v}} {
 			var want strings.Builder
@@ -75,6 +75,21 @@ func TestFiniteValuesAreEncodingJSONs(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Numbers change their notation where encoding/json's do.
+func TestNotationsAreEncodingJSONs(t *testing.T) {
+	for _, v := range []float64{0, math.Copysign(0, -1), 1e-6, math.Nextafter(1e-6, 0), 1e-7, -1e-9, 1e-10, 5e-324, 1e20, math.Nextafter(1e21, 0), 1e21, -1e100, math.MaxFloat64} {
+		for _, value := range []any{v, float32(v)} {
+			want, err := json.Marshal(value)
+			if err != nil { // an infinity
+				want = []byte("null")
+			}
+			if got, err := Marshal(value); err != nil || string(got) != string(want) {
+				t.Errorf("%v of %T is %s, want %s", v, value, got, want)
+			}
+		}
+	}
 }
 
 func TestNumbersThatAreNoneAreNull(t *testing.T) {
