@@ -63,9 +63,6 @@ func TestDecideDoesNotAllocate(t *testing.T) {
 	b := cpu(t)
 	c, m, obs := caseOne(t, b, 500)
 	obs = obs[:50]
-	if testing.Short() {
-		obs = obs[:12]
-	}
 	m.DecoderUManifold = m.DecoderU
 	for _, v := range batchnav.Methods(c.Problem, true) {
 		name := v.Name
