@@ -252,3 +252,34 @@ func TestWhatAnObjectiveReaches(t *testing.T) {
 		t.Errorf("reach %v, want %g of the second", r, want)
 	}
 }
+
+// A goal's weights are those of the front's best point within its bounds, or of the nearest to them where none keeps them.
+func TestAGoalsWeightsAreThoseOfAPoint(t *testing.T) {
+	p := finite{testdomain.NewCart(cartSteps)}
+	m := testdomain.Map(p.Cart, 5, false)
+	s, c := []float64{-0.5, 0.1}, []float64{0}
+	fronts := require.Get(NewFronts(ref.New(), m, p, Options{}))(t)
+	whole := require.Get(fronts.Front(t.Context(), Observation{S: s, C: c}, FrontOptions{Points: goalPoints}))(t)
+	for j := range 2 {
+		for _, share := range []float64{-1, 0.3, 0.7} { // of the range between ideal and nadir
+			most := []float64{math.Inf(1), math.Inf(1)}
+			most[j] = whole.Ideal[j] + share*(whole.Nadir[j]-whole.Ideal[j])
+			if share < 0 {
+				most[j] = 0 // which no plan sums to
+			}
+			f := require.Get(fronts.Front(t.Context(), Observation{S: s, C: c}, FrontOptions{Points: goalPoints, Most: most}))(t)
+			k := f.Best(most)
+			if (k < 0) != (share < 0) {
+				t.Fatalf("a bound of %g of objective %d: point %d", most[j], j, k)
+			}
+			if k < 0 {
+				k = f.nearest(most)
+			}
+			n := require.Get(NewNavigator(ref.New(), m, p, Options{Direct: true, NoiseFree: true}))(t)
+			require.Get(n.Decide(s, c, domain.Preference{Goal: &domain.Goals{Bounds: []domain.Bound{{Objective: j, Most: most[j]}}}}))(t)
+			if got := n.batch.loops[0].pursuit.weights; !slices.Equal(got, f.Points[k].W) {
+				t.Errorf("a bound of %g of objective %d: weights %v, want %v", most[j], j, got, f.Points[k].W)
+			}
+		}
+	}
+}

@@ -387,6 +387,11 @@ func TestVariationMissed(t *testing.T) {
 			t.Errorf("%+v: %g", c, got)
 		}
 	}
+	l.spec.Action[0] = domain.Variable{Lo: 3, Hi: 3} // a box of one value has no unit
+	plans := tensor.New(2, 2)
+	if got, want := l.variationMissed(samples([]float64{1, 0}, []float64{5, 4}), plans), (4.*4+4*4)/(2*2*2+2*2*2); math.Abs(got-want) > 1e-7 {
+		t.Errorf("of a fixed entry %g, want %g", got, want)
+	}
 	empty := &loaded{abilities: &domain.ProblemAbilities{}}
 	if v, err := empty.answerError(); v != 0 || err != nil {
 		t.Errorf("without answers %g, %v", v, err)
