@@ -28,6 +28,7 @@ func TestChoice(t *testing.T) {
 		"no margin":                 {[]float64{1, 2, 3}, []float64{nan, nan, 0}, 2, true, 1},
 		"none feasible":             {[]float64{1, 2, 3}, []float64{-3, -1, -1}, 1, false, 0},
 		"none feasible, one lost":   {[]float64{1, 2, 3}, []float64{nan, -inf, -2}, 2, false, 0},
+		"none feasible, the first":  {[]float64{3, 2, 1}, []float64{-1, -3, -2}, 0, false, 0},
 		"nothing is known of any":   {[]float64{1, 2, 3}, []float64{nan, nan, nan}, 0, false, 0},
 		"wide margin without costs": {[]float64{nan, nan, nan}, []float64{1, 3, 2}, 1, false, 0},
 	} {

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/internal/testing/testdomain"
 )
 
 // follower answers as it is told, and counts.
@@ -52,12 +54,17 @@ func TestGuardAsksItsFollower(t *testing.T) {
 			n.batch.opt.NoFallback = true
 			n.batch.guard.noRescue = true
 			n.Follow(test.f.told())
+			w := &n.batch.loops[0].guard
+			w.vain, w.wait = 2, 3
 			d, err := n.Decide(start, c, adaptively)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if test.f.asked != test.asked || test.f.renewed != test.renewed {
 				t.Errorf("asked %d times and renewed %d times, want %d and %d", test.f.asked, test.f.renewed, test.asked, test.renewed)
+			}
+			if !test.rolls && (w.vain != 0 || w.wait != 0) {
+				t.Errorf("behind a plan that keeps its limits a rescue waits %d decisions, after %d", w.wait, w.vain)
 			}
 			if rolls := d.Fallback&domain.FallbackGuard != 0; rolls != test.rolls {
 				t.Errorf("the roll-out of what was decided failed: %t, want %t", rolls, test.rolls)
@@ -69,5 +76,15 @@ func TestGuardAsksItsFollower(t *testing.T) {
 				t.Errorf("%d steps were taken, and the plan is %v", p.steps.Load(), d.Ahead)
 			}
 		})
+	}
+}
+
+// An action that breaks a limit at once is rolled out, whatever a follower says.
+func TestNoFollowerIsAskedBeyondALimit(t *testing.T) {
+	f := &follower{keeps: true, rest: make([]float64, cartSteps-1)}
+	n := guarded(t, finite{testdomain.NewCart(cartSteps)}, domain.Guard{}, nil)
+	n.Follow(f.told())
+	if d := require.Get(n.Decide([]float64{2.1, 0.5}, []float64{0}, adaptively))(t); f.asked != 0 || d.Fallback&domain.FallbackGuard == 0 {
+		t.Errorf("asked %d times: %v", f.asked, d.Fallback)
 	}
 }

@@ -114,7 +114,7 @@ func TestAFrontHasANumberOfPoints(t *testing.T) {
 		return domain.Chosen{Plan: make([]float64, decisions*cart.Spec().ActionSize()), Feasible: true}, nil
 	}
 	start := batchnav.Observation{S: []float64{0.1, 0}, C: []float64{0}}
-	for want, f := range map[int]*batchnav.Fronts{batchnav.DefaultPoints: fronts(t, cart), batchnav.SolvedPoints: batchnav.NewSearchFronts(cart, rest)} {
+	for want, f := range map[int]*batchnav.Fronts{1000: fronts(t, cart), 50: batchnav.NewSearchFronts(cart, rest)} {
 		got := require.Get(f.Front(t.Context(), start, batchnav.FrontOptions{}))(t)
 		if n := len(got.Points); n > want || n < want*3/4 {
 			t.Errorf("%d points, want at most %d", n, want)

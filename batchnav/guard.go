@@ -91,10 +91,10 @@ func newGuard(source *loaded, opt *Options, size int) (*guard, error) {
 		}
 	}
 	for _, v := range l.model.NormX.Scale[:spec.MeasuredSize()+spec.ContextSize()] {
-		g.tolerance = append(g.tolerance, sameState*math.Abs(float64(v)))
+		g.tolerance = append(g.tolerance, sameState*float64(v))
 	}
 	for _, v := range l.model.NormU.Scale {
-		g.tolerance = append(g.tolerance, sameState*math.Abs(float64(v)))
+		g.tolerance = append(g.tolerance, sameState*float64(v))
 	}
 	g.grow(size, max(1, g.threads))
 	var err error
@@ -196,7 +196,7 @@ func (g *guard) ask(l *loop, c []float64, pref domain.Preference) error {
 	w, p := &l.guard, &l.guard.accepted
 	nu, ns, steps := len(l.u), len(l.state), g.steps(c)
 	remaining := p.steps - 1
-	w.extends = p.safe() && remaining > 0 && len(p.s) > 0 && equalWithin(l.state, p.s, g.tolerance) && equalWithin(c, p.c, g.tolerance[ns:]) && equalWithin(l.u, p.actions[nu:2*nu], g.tolerance[ns+len(c):])
+	w.extends = p.safe() && remaining > 0 && len(p.s) > 0 && equalWithin(l.state, p.s, g.tolerance) && equalWithin(c, p.c, g.tolerance[ns:]) && equalWithin(l.u, p.actions[nu:], g.tolerance[ns+len(c):])
 	if w.extends {
 		w.next.forget()
 		if steps > remaining {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"gonum.org/v1/gonum/floats"
 	"pgregory.net/rapid"
 
 	"github.com/gpc-engine/gpc/cpu_fallback"
@@ -281,6 +282,19 @@ func TestGuardWithoutASafePlan(t *testing.T) {
 	if !slices.Equal(calls, []int{0, 1, 3, 7}) || rescue.calls != 4 || len(rescue.begun) != 4 {
 		t.Errorf("a solver was asked at %v, %d times", calls, rescue.calls)
 	}
+	if w := &n.batch.loops[0].guard; w.vain != 4 || w.wait != 3 {
+		t.Errorf("after %d rescues in vain the next waits %d decisions", w.vain, w.wait)
+	}
+	safe := guarded(t, newSpeeding(0.5), domain.Guard{}, nil)
+	for _, v := range []float64{0, 0.4} { // of the map, and of a rescue
+		w := &safe.batch.loops[0].guard
+		w.forget()
+		w.vain = 3
+		d := require.Get(safe.Decide([]float64{-1, v}, []float64{0}, simplex(0)))(t)
+		if w.vain != 0 || w.wait != 0 || !w.accepted.safe() {
+			t.Errorf("at %g, %v: a safe plan leaves %d in vain and a wait of %d", v, d.Fallback, w.vain, w.wait)
+		}
+	}
 	// Beyond every limit at once full braking is what Problem.Fallback does, and what fails
 	// with the larger margin is taken.
 	d := require.Get(guarded(t, finite{testdomain.NewCart(cartSteps)}, domain.Guard{}, nil).Decide([]float64{2.1, 0.5}, []float64{0}, adaptively))(t)
@@ -397,6 +411,11 @@ func TestGuardOfWhatIsKnown(t *testing.T) {
 				e := require.Get(again.Decide(s, c, adaptively))(t)
 				if !slices.Equal(d.U, e.U) || d.Fallback != e.Fallback && !found || !slices.Equal(w.accepted.actions, fresh.accepted.actions) || w.accepted.fails != fresh.accepted.fails {
 					t.Fatalf("look-ahead %d, limit %g, decision %d: u %v with %v, rolled out again %v with %v", steps, limit, h, d.U, d.Fallback, e.U, e.Fallback)
+				}
+				for _, v := range [][2][]float64{{w.accepted.s, fresh.accepted.s}, {w.accepted.endS, fresh.accepted.endS}, {w.accepted.endC, fresh.accepted.endC}} {
+					if w.accepted.keepsLimits() && !floats.EqualApprox(v[0], v[1], 1e-9) {
+						t.Errorf("look-ahead %d, limit %g, decision %d: the plan leads to %v, rolled out again to %v", steps, limit, h, v[0], v[1])
+					}
 				}
 				if fresh.extends {
 					t.Error("a state that is not the predicted one was taken for it")

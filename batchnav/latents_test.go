@@ -2,6 +2,7 @@ package batchnav_test
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -65,6 +66,17 @@ func TestRowsOfAStepAreApart(t *testing.T) {
 	energy := make([]float64, 2)
 	require.OK(t, l.Step(z, in, batchnav.Moved{Z: both, Energy: energy}))
 	alone := make([]float64, 1)
+	plans, alonePlan := tensor.New(2, 1), tensor.New(1, 1)
+	require.OK(t, l.Decode(z, in, plans, tensor.Matrix{}))
+	require.OK(t, l.Decode(z.Slice(1, 2), batchnav.Rows{S: in.S[2:], C: in.C[1:], W: in.W[2:]}, alonePlan, tensor.Matrix{}))
+	if alonePlan.Row(0)[0] != plans.Row(1)[0] || alonePlan.Row(0)[0] == 0 {
+		t.Errorf("a plan alone is %v, next to another %v", alonePlan.Row(0), plans.Row(1))
+	}
+	sigma := make([]float64, 4)
+	require.OK(t, l.Step(z, in, batchnav.Moved{Sigma: sigma}))
+	if !slices.Equal(sigma, in.W) {
+		t.Errorf("priorities %v, want %v", sigma, in.W)
+	}
 	require.OK(t, l.Step(z.Slice(1, 2), batchnav.Rows{S: in.S[2:], C: in.C[1:], W: in.W[2:]}, batchnav.Moved{Z: one, Energy: alone}))
 	for j, v := range one.Row(0) {
 		if v != both.Row(1)[j] || alone[0] != energy[1] {
@@ -88,10 +100,21 @@ func TestLatentsRefuse(t *testing.T) {
 		"jacobian: jac":           l.Jacobian(batchnav.DecoderS, z, tensor.New(2, 1)),
 		"1 energies":              l.Step(z, in, batchnav.Moved{Energy: make([]float64, 1)}),
 		"encode: z":               l.Encode(in, false, tensor.New(2, 1)),
+		"3 priorities":            l.Step(z, in, batchnav.Moved{Sigma: make([]float64, 3)}),
+		"decode: the states have": l.Decode(z, batchnav.Rows{S: in.S[:3], C: in.C}, tensor.New(2, 1), tensor.Matrix{}),
+		"step: the contexts have": l.Step(z, batchnav.Rows{S: in.S, C: in.C[:1]}, batchnav.Moved{}),
+		"jacobian: z":             l.Jacobian(batchnav.DecoderU, tensor.New(2, 1), tensor.New(2, 1)),
+		"step: z":                 l.Step(tensor.New(2, 1), in, batchnav.Moved{}),
+		"step: latent 1 is not":   l.Step(lost, in, batchnav.Moved{}),
+		"decode: z":               l.Decode(tensor.New(2, 1), in, tensor.New(2, 1), tensor.Matrix{}),
 		"decode: latent 1 is not": l.Decode(lost, in, tensor.Matrix{}, tensor.Matrix{}),
 	} {
 		if err == nil || !strings.Contains(err.Error(), text) {
 			t.Errorf("error %v, want one with %q", err, text)
 		}
 	}
+	none := tensor.New(0, l.Size())
+	require.OK(t, l.Encode(batchnav.Rows{}, true, none))
+	require.OK(t, l.Decode(none, batchnav.Rows{}, tensor.Matrix{}, tensor.Matrix{}))
+	require.OK(t, l.Step(none, batchnav.Rows{}, batchnav.Moved{}))
 }

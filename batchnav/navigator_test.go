@@ -214,6 +214,7 @@ func TestWeightsBeyondTheSamplesAreNamed(t *testing.T) {
 	}{
 		{cart, domain.Preference{W: []float64{0.995, 0.005}}, domain.FallbackWeights},
 		{cart, domain.Preference{W: []float64{0.98, 0.02}}, 0},
+		{cart, domain.Preference{W: []float64{0.99, 0.01}}, 0},
 		{cart, adaptive, 0},
 		{edged{cart}, domain.Preference{W: []float64{1, 0}}, 0},
 		{cart, domain.Preference{Goal: &domain.Goals{First: []int{0}}}, 0},

@@ -112,7 +112,7 @@ func TestPolishHasLessRegretThanDirect(t *testing.T) {
 	regret := [2]float64{}
 	for i, o := range []Options{{Direct: true}, require.Get(OptionsFor("polish"))(t)} {
 		n := require.Get(NewNavigator(b, m, c.Problem, o))(t)
-		for index := range 3 {
+		for index := range episodesOfTest() {
 			n.Reset()
 			ep := require.Get(c.Plant.Episode(991, index, domain.EpisodeOptions{Preference: adaptively}))(t)
 			oracle, _, err := ep.Oracle()

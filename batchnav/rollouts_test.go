@@ -266,6 +266,10 @@ func TestSearchesTellWhatIsTheHosts(t *testing.T) {
 	device := require.Get(kernels.New(require.Get(driver.Open(shim.Device(t), 0))(t), kernels.Options{}))(t)
 	defer device.Close()
 	var told []string
+	steps := 3
+	if testing.Short() {
+		steps = 1
+	}
 	device.Notify(func(text string) { told = append(told, text) })
 	s, cx := make([]float64, c.Problem.Spec().MeasuredSize()), make([]float64, c.Problem.Spec().ContextSize())
 	require.Get(c.Plant.Episode(991, 1, domain.EpisodeOptions{Preference: adaptive}))(t).Observe(s, cx)
@@ -277,7 +281,7 @@ func TestSearchesTellWhatIsTheHosts(t *testing.T) {
 	} {
 		told = nil
 		for range 2 {
-			n := require.Get(batchnav.NewNavigator(device, m, of.problem, batchnav.Options{NoGuard: true, Search: batchnav.SearchOptions{Candidates: 16, LookAhead: 3}}))(t)
+			n := require.Get(batchnav.NewNavigator(device, m, of.problem, batchnav.Options{NoGuard: true, Search: batchnav.SearchOptions{Candidates: 16, LookAhead: steps}}))(t)
 			for range 2 {
 				require.Get(n.Decide(s, cx, adaptive))(t)
 			}
@@ -317,11 +321,15 @@ func TestGuardTakesTheActionsOfADevicesSearch(t *testing.T) {
 	m, adaptive := require.Get(model.Read(file))(t), domain.Preference{Adaptive: true}
 	device := decodes{require.Get(kernels.New(require.Get(driver.Open(shim.Device(t), 0))(t), kernels.Options{}))(t), new(int)}
 	defer device.Close()
-	n := require.Get(batchnav.NewNavigator(device, m, c.Problem, batchnav.Options{Guard: &domain.Guard{}, Search: batchnav.SearchOptions{Candidates: 32}}))(t)
+	candidates, decisions := 32, 3
+	if testing.Short() && !shim.OnGPU() {
+		candidates, decisions = 16, 2
+	}
+	n := require.Get(batchnav.NewNavigator(device, m, c.Problem, batchnav.Options{Guard: &domain.Guard{}, Search: batchnav.SearchOptions{Candidates: candidates}}))(t)
 	episode := require.Get(c.Plant.Episode(991, 1, domain.EpisodeOptions{Preference: adaptive}))(t)
 	s, cx := make([]float64, c.Problem.Spec().MeasuredSize()), make([]float64, c.Problem.Spec().ContextSize())
 	*device.count = 0
-	for range 3 {
+	for range decisions {
 		episode.Observe(s, cx)
 		d := require.Get(n.Decide(s, cx, adaptive))(t)
 		if d.Fallback != 0 {
@@ -330,7 +338,7 @@ func TestGuardTakesTheActionsOfADevicesSearch(t *testing.T) {
 		require.Get(episode.Apply(d.U))(t)
 	}
 	if *device.count > 0 {
-		t.Errorf("%d single decodings in three decisions, want none", *device.count)
+		t.Errorf("%d single decodings in %d decisions, want none", *device.count, decisions)
 	}
 }
 

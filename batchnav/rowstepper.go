@@ -81,5 +81,5 @@ func (r *rollouts) stepRows(b *domain.PlanBatch, h, from, to int, t *scratch) {
 
 // surelyKept reports whether rounding cannot bring a margin below zero.
 func surelyKept(margins []float64) bool {
-	return !slices.ContainsFunc(margins, func(v float64) bool { return !(v >= surely*(1+v)) }) // as a NaN is not
+	return !slices.ContainsFunc(margins, func(v float64) bool { return !(v >= surely) }) // as a NaN is not
 }

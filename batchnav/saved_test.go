@@ -30,9 +30,9 @@ func loopOptions(t *testing.T) map[string]batchnav.Options {
 	return all
 }
 
-func batchOf(t *testing.T, cart *testdomain.Cart, opt batchnav.Options) *batchnav.Batch {
+func batchOf(t *testing.T, cart *testdomain.Cart, opt batchnav.Options, size int) *batchnav.Batch {
 	t.Helper()
-	return require.Get(batchnav.NewBatch(ref.New(), testdomain.Map(cart, 13, false), cart, opt, loopsOfTest))(t)
+	return require.Get(batchnav.NewBatch(ref.New(), testdomain.Map(cart, 13, false), cart, opt, size))(t)
 }
 
 // noisy are observations of loops at random, one of them lost now and then.
@@ -59,7 +59,7 @@ func said(d *batchnav.Decision) string {
 func TestSomeLoopsDecideAsAlone(t *testing.T) {
 	cart := testdomain.NewCart(20)
 	for name, opt := range loopOptions(t) {
-		together := batchOf(t, cart, opt)
+		together := batchOf(t, cart, opt, loopsOfTest)
 		alone := make([]*batchnav.Navigator, loopsOfTest)
 		for i := range alone {
 			alone[i] = navigator(t, cart, opt)
@@ -80,7 +80,7 @@ func TestSomeLoopsDecideAsAlone(t *testing.T) {
 }
 
 func TestSomeLoopsAreRefused(t *testing.T) {
-	b := batchOf(t, testdomain.NewCart(20), batchnav.Options{})
+	b := batchOf(t, testdomain.NewCart(20), batchnav.Options{}, loopsOfTest)
 	obs, out := noisy(rand.New(rand.NewPCG(1, 1)), 2), make([]batchnav.Decision, 2)
 	for _, x := range []struct {
 		which []int
@@ -98,22 +98,23 @@ func TestSomeLoopsAreRefused(t *testing.T) {
 func TestRestoredLoopsDecideAgain(t *testing.T) {
 	cart := testdomain.NewCart(20)
 	for name, opt := range loopOptions(t) {
-		b, plain := batchOf(t, cart, opt), batchOf(t, cart, opt)
-		rng := rand.New(rand.NewPCG(4, 7))
-		var saved batchnav.Saved
-		every := []int{0, 1, 2, 3}
-		out, want := make([]batchnav.Decision, loopsOfTest), make([]batchnav.Decision, loopsOfTest)
-		for step := range 8 {
-			obs := noisy(rng, loopsOfTest)
-			which := rng.Perm(loopsOfTest)[:1+rng.IntN(loopsOfTest)]
-			require.OK(t, b.Save(which, &saved))
-			require.OK(t, b.DecideSome(which, noisy(rng, len(which)), make([]batchnav.Decision, len(which)))) // something else
-			require.OK(t, b.Restore(&saved))
-			require.OK(t, b.DecideSome(every, obs, out))
-			require.OK(t, plain.Decide(obs, want))
-			for i := range out {
-				if got, want := said(&out[i]), said(&want[i]); got != want {
-					t.Fatalf("%s, step %d: loop %d, restored %v, decides %s, else %s", name, step, i, slices.Contains(which, i), got, want)
+		for _, size := range []int{1, loopsOfTest} {
+			b, plain := batchOf(t, cart, opt, size), batchOf(t, cart, opt, size)
+			rng := rand.New(rand.NewPCG(4, 7))
+			var saved batchnav.Saved
+			out, want := make([]batchnav.Decision, size), make([]batchnav.Decision, size)
+			for step := range 8 {
+				obs := noisy(rng, size)
+				which := rng.Perm(size)[:1+rng.IntN(size)]
+				require.OK(t, b.Save(which, &saved))
+				require.OK(t, b.DecideSome(which, noisy(rng, len(which)), make([]batchnav.Decision, len(which)))) // something else
+				require.OK(t, b.Restore(&saved))
+				require.OK(t, b.DecideSome([]int{0, 1, 2, 3}[:size], obs, out))
+				require.OK(t, plain.Decide(obs, want))
+				for i := range out {
+					if got, want := said(&out[i]), said(&want[i]); got != want {
+						t.Fatalf("%s, step %d: loop %d, restored %v, decides %s, else %s", name, step, i, slices.Contains(which, i), got, want)
+					}
 				}
 			}
 		}

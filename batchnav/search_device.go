@@ -156,7 +156,7 @@ func (h *onHost) tell(l *loaded, whole time.Duration) {
 		return
 	}
 	if b, ok := l.backend.(backend.Teller); ok {
-		share := min(1, h.elapsed.Seconds()/max(whole.Seconds(), 1e-9))
+		share := h.elapsed.Seconds() / max(whole.Seconds(), 1e-9)
 		b.Tell("search "+l.spec.Name+h.reason, fmt.Sprintf("the search rolls %s out on the CPU, %.0f %% of its first decision: %s", l.spec.Name, 100*share, h.reason))
 	}
 	h.reason = ""

@@ -145,13 +145,21 @@ func episode(t testing.TB, c domain.Case, index int, decide func(s, c []float64)
 	return cost
 }
 
+// episodesOfTest are driven with an exact solution, which takes seconds.
+func episodesOfTest() int {
+	if testing.Short() {
+		return 1
+	}
+	return 3
+}
+
 // In closed loop with the bundled map 64 roll-outs have less regret than direct in every
 // one of these episodes, and less than a third of it in all.
 func TestSearchHasLessRegretThanDirect(t *testing.T) {
 	b, m, c := caseOneMap(t, 1)
 	direct, search := require.Get(NewNavigator(b, m, c.Problem, Options{Direct: true}))(t), require.Get(NewNavigator(b, m, c.Problem, Options{Search: SearchOptions{Candidates: 64}}))(t)
 	total := [2]float64{}
-	for index := range 3 {
+	for index := range episodesOfTest() {
 		ep := require.Get(c.Plant.Episode(991, index, domain.EpisodeOptions{Preference: adaptively}))(t)
 		oracle, _, err := ep.Oracle()
 		if err != nil {
