@@ -29,7 +29,14 @@ func traceOf(t testing.TB, c *domain.Case, method func() (domain.Controller, err
 
 func verified(t testing.TB, trace string, opt closedloop.VerifyOptions) *closedloop.Verification {
 	t.Helper()
-	return require.Get(closedloop.VerifyReader(t.Context(), strings.NewReader(trace), opt))(t)
+	v := require.Get(closedloop.VerifyReader(t.Context(), strings.NewReader(trace), opt))(t)
+	for _, m := range v.Mismatches {
+		header, whole := strings.HasPrefix(m.Field, "header."), m.Field == "episode" || m.Field == "scene" || m.Field == "sha256" || strings.HasPrefix(m.Field, "end.")
+		if header && (m.Line != 1 || m.Episode != -1) || !header && (m.Line < 2 || m.Episode < 0) || (m.T < 0) != (header || whole) {
+			t.Errorf("misplaced: %+v", m)
+		}
+	}
+	return v
 }
 
 // differing are the fields that a verification found different, each once.
@@ -406,7 +413,7 @@ func TestAnEvaluationEndsByWhatIsWrong(t *testing.T) {
 		"method direct: decision": func(_ *domain.Case, _ *closedloop.Options, method *func() (domain.Controller, error)) {
 			*method = preference
 		},
-		"trace: open": func(_ *domain.Case, o *closedloop.Options, _ *func() (domain.Controller, error)) {
+		"no such file": func(_ *domain.Case, o *closedloop.Options, _ *func() (domain.Controller, error)) {
 			o.TracePath = t.TempDir() + "/none/t"
 		},
 	} {
