@@ -163,7 +163,7 @@ func TestStartsAreGivenOnce(t *testing.T) {
 		{m, `{"p":[2],"s":[3],"c":[0.5]}`, fixed, 0, "s or c differs"}, {m, `{"p":[2],"s":[4],"c":[0]}`, fixed, 0, "s or c differs"}, {m, `{"p":[2,3]}`, fixed, 0, "p has 2 entries, case \"bar\" has 1"},
 		{m, `{"s":[1]}`, fixed, 0, "c has 0 entries, case \"bar\" has 1"}, {m, `{"s":[],"c":[1]}`, fixed, 0, "s has 0 entries"}, {m, `{"p":[],"c":[1]}`, fixed, 0, "s has 0 entries"},
 		{m, `{"p":[2],"preference":{"adaptive":true}}`, fixed, 0, "preference is"}, {m, `{"q":[2]}`, fixed, 0, "unknown field"},
-		{m, `{"p":[2]}`, regime, 0, "storm"}, {m, `{"p":[2]}`, preference, 0, "preference"}, {m, `{"p":[2]}`, fixed, -1, "want ≥ 0"},
+		{m, `{"p":[2]}`, regime, 0, "storm"}, {m, `{"p":[2]}`, preference, 0, "weights"}, {m, `{"p":[2]}`, domain.EpisodeOptions{}, 0, "0 weights"}, {m, `{"p":[2]}`, fixed, -1, "want ≥ 0"},
 		{&lost, `{"p":[2]}`, fixed, 0, "the state is lost"}, {&lost, `{"p":[3]}`, fixed, 0, "[6]"}, {m, `{"p":[1e308]}`, fixed, 0, "s[0] (s) is +Inf, want a finite number"},
 	} {
 		ep, err := c.m.Stage(7, c.index, json.RawMessage(c.scene), c.opt)

@@ -225,3 +225,101 @@ func TestWavesAreWithinBounds(t *testing.T) {
 		}
 	}
 }
+
+// scripted is a solver whose costs follow a script, of plans that it does not change.
+type scripted struct {
+	domain.Receding
+	costs  []float64 // of the solves in turn
+	solved []bool
+	begun  [][]float64
+	asked  int
+}
+
+func (s *scripted) NewHorizon(int) domain.Horizon { return scriptedHorizon{nil, s} }
+
+type scriptedHorizon struct {
+	domain.Horizon
+	s *scripted
+}
+
+func (h scriptedHorizon) Begin(plan []float64) { h.s.begun = append(h.s.begun, slices.Clone(plan)) }
+func (h scriptedHorizon) Linearise() bool      { return false }
+func (h scriptedHorizon) Solve(_, _ []float64, _ domain.Preference, plan []float64) (float64, bool, error) {
+	i := min(h.s.asked, len(h.s.costs)-1)
+	h.s.asked++
+	return h.s.costs[i], h.s.solved == nil || h.s.solved[i], nil
+}
+
+// One of the first decisions is explored: a plan that costs a ten-thousandth less begins the next solve. Two in a row that come to the plan
+// that there is end that, and so does what was not solved not.
+func TestDecisionsAreExplored(t *testing.T) {
+	for name, c := range map[string]struct {
+		cost, found float64
+		solved      bool // the exploration
+		own         bool // the plan itself
+		t, agreed   int
+		period      float64
+		explored    bool
+		improved    bool
+		agreedNow   int
+	}{
+		"the same": {100, 100, true, true, 1, 0, 1, true, false, 1}, "nearly the same": {100, 99.991, true, true, 1, 1, 1, true, false, 2}, "less": {100, 99.98, true, true, 1, 1, 1, true, true, 0},
+		"more": {100, 101, true, true, 1, 1, 1, true, false, 0}, "not solved": {100, 50, false, true, 1, 1, 1, true, false, 0}, "of a plan below zero": {-100, -101, true, true, 1, 0, 1, true, true, 0},
+		"the last": {100, 100, true, true, 16, 0, 1, true, false, 1}, "behind the last": {100, 50, true, true, 17, 0, 1, false, false, 0}, "agreed": {100, 50, true, true, 1, 2, 1, false, false, 2},
+		"of no plan": {100, 50, true, false, 1, 0, 1, false, false, 0}, "in no time": {100, 50, true, true, 1, 0, 1e-5, false, false, 0}, "in just the time": {100, 50, true, true, 1, 0, 4 * 5e-7 * 20 * 27, true, true, 0},
+	} {
+		p := respecified{able{}, bar{}.Spec()}
+		spec := *p.spec
+		spec.StepSeconds = c.period
+		p.spec = &spec
+		solver := &scripted{costs: []float64{c.found}, solved: []bool{c.solved}}
+		a := &ahead{receding: recedingOf(p, solver, 20, false), explorer: solver.NewHorizon(0), s: []float64{0}, c: []float64{0}, u: []float64{0}}
+		a.t, a.agreed, a.cost, a.planned = c.t, c.agreed, c.cost, domain.Decided(c.own)
+		a.planned.Ahead = make([]float64, 20)
+		improved := a.explore()
+		begun := 0
+		if c.explored {
+			begun = 1
+		}
+		if c.improved {
+			begun = 2
+		}
+		if improved != c.improved || solver.asked != min(begun, 1) || len(solver.begun) != begun || a.agreed != c.agreedNow {
+			t.Errorf("%s: improved %v by %d solves, begun %d times, %d agree", name, improved, solver.asked, len(solver.begun), a.agreed)
+		}
+		if begun > 0 && slices.Max(solver.begun[0]) == slices.Min(solver.begun[0]) {
+			t.Errorf("%s: the exploration begins at the plan itself", name)
+		}
+	}
+}
+
+// The first plan of several starts is that of the least cost that was solved; without one it is the solver's own start.
+func TestTheBestStartIsTaken(t *testing.T) {
+	for name, c := range map[string]struct {
+		costs  []float64
+		solved []bool
+		starts int
+		begins int
+		best   bool
+	}{
+		"the second": {[]float64{3, 1, 2, 9}, []bool{true, true, true, true}, 3, 4, true}, "unsolved": {[]float64{3, 1, 2, 9}, []bool{false, false, false, true}, 3, 4, false}, "one start": {[]float64{3}, nil, 1, 0, false}, "none": {[]float64{3}, nil, 0, 0, false},
+	} {
+		solver := &scripted{costs: c.costs, solved: c.solved}
+		r := recedingOf(able{}, solver, 20, false)
+		r.starts = c.starts
+		if err := r.Reset(nil); err != nil {
+			t.Fatal(err)
+		}
+		u := make([]float64, 1)
+		d, err := r.Decide([]float64{1}, []float64{0}, fixed.Preference, u)
+		if err != nil || len(solver.begun) != 1+c.begins || solver.asked != 1+max(0, c.begins-1) || len(d.Ahead) != 20 {
+			t.Errorf("%s: %d begun, %d asked, %v", name, len(solver.begun), solver.asked, err)
+		}
+		if last := solver.begun[len(solver.begun)-1]; c.begins > 0 && (last != nil) != c.best {
+			t.Errorf("%s: the last solve begins at %v", name, last)
+		}
+		if c.best && !slices.Equal(solver.begun[3], solver.begun[4]) == slices.Equal(solver.begun[2], solver.begun[4]) {
+			t.Errorf("%s: begins at %v of %v", name, solver.begun[4], solver.begun)
+		}
+	}
+}

@@ -31,7 +31,7 @@ func verified(t testing.TB, trace string, opt closedloop.VerifyOptions) *closedl
 	t.Helper()
 	v := require.Get(closedloop.VerifyReader(t.Context(), strings.NewReader(trace), opt))(t)
 	for _, m := range v.Mismatches {
-		header, whole := strings.HasPrefix(m.Field, "header."), m.Field == "episode" || m.Field == "scene" || m.Field == "sha256" || strings.HasPrefix(m.Field, "end.")
+		header, whole := strings.HasPrefix(m.Field, "header."), m.Field == "episode" || strings.HasPrefix(m.Field, "scene") || m.Field == "sha256" || strings.HasPrefix(m.Field, "end.")
 		if header && (m.Line != 1 || m.Episode != -1) || !header && (m.Line < 2 || m.Episode < 0) || (m.T < 0) != (header || whole) {
 			t.Errorf("misplaced: %+v", m)
 		}
@@ -229,6 +229,25 @@ func TestATraceEndsWithItsPlant(t *testing.T) {
 		if v.OK || v.Decisions != x.decisions || v.Safe != 0 || v.Episodes != 6 || i < 0 || v.Mismatches[i].Replay != x.replay || v.Mismatches[i].T != x.decisions/6 || !slices.Contains(differing(v), "end.completed") {
 			t.Errorf("%+v", v)
 		}
+	}
+}
+
+// What was measured without noise is held to the plant, also where the scene is not the seed's.
+func TestMeasurementsAreHeldToThePlant(t *testing.T) {
+	c := cartCase(t)
+	trace := traceOf(t, c, direct(c), options(""))
+	forged := sealed(strings.Replace(strings.Replace(trace, `"seed":7`, `"seed":8`, 1), `"x":[`, `"x":[1`, 1))
+	if v := verified(t, forged, lookup(c)); !slices.Contains(differing(v), "x[0]") || checkOf(v, "x").Unchecked != 0 || checkOf(v, "c").Unchecked == 0 {
+		t.Errorf("%v, %+v", differing(v), checkOf(v, "x"))
+	}
+	if v := verified(t, sealed(strings.Replace(trace, `"x":[`, `"x":[1`, 1)), lookup(c)); !slices.Equal(differing(v), []string{"x[0]"}) {
+		t.Errorf("%v", differing(v))
+	}
+	noisy := options("")
+	noisy.Noise = 0.01
+	forged = sealed(strings.Replace(traceOf(t, c, direct(c), noisy), `"seed":7`, `"seed":8`, 1))
+	if v := verified(t, forged, lookup(c)); v.OK || checkOf(v, "x").Values != 0 || checkOf(v, "x").Unchecked != 2*6*steps {
+		t.Errorf("%+v", checkOf(v, "x"))
 	}
 }
 
