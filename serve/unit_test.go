@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"math"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -723,5 +724,149 @@ func TestWhatWaitsIsCounted(t *testing.T) {
 	}
 	if h := s.Health(); h.Status != "closing" {
 		t.Errorf("%+v", h)
+	}
+}
+
+// failing fails to write what is beyond its room.
+type failing struct{ room int }
+
+func (w *failing) Write(p []byte) (int, error) {
+	if w.room -= len(p); w.room < 0 {
+		return 0, errors.New("no room")
+	}
+	return len(p), nil
+}
+
+// Answers that cannot be written end the writing: at a flush before one that is waited for, behind the last at hand, and at the end.
+func TestAnswersThatCannotBeWritten(t *testing.T) {
+	s, _ := bare(t, Options{})
+	answered := func(n int) *job {
+		j := asked("a")
+		s.finish(j, Answer{Session: strings.Repeat("x", n)}, nil)
+		return j
+	}
+	for name, jobs := range map[string][]*job{"one": {answered(1)}, "large": {answered(1 << 17), answered(1)}, "waiting": {answered(1), asked("b")}} {
+		pending := make(chan *job, 9)
+		for _, j := range jobs {
+			pending <- j
+		}
+		close(pending)
+		hurry := make(chan struct{})
+		close(hurry)
+		if err := s.answer(pending, &failing{}, hurry); err == nil || err.Error() != "no room" {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	pending := make(chan *job, 9)
+	refused := asked("a")
+	s.fail(refused, jsonin.Errorf("s", "wrong"))
+	reset := asked("b")
+	reset.op = opReset
+	pending <- refused
+	pending <- reset
+	close(pending)
+	hurry := make(chan struct{})
+	close(hurry)
+	var text strings.Builder
+	require.OK(t, s.answer(pending, &text, hurry))
+	if want := `{"op":"decide","session":"a","error":"wrong","field":"s"}` + "\n" + `{"op":"reset","session":"b","error":"serve: the server is closing","field":""}` + "\n"; text.String() != want {
+		t.Errorf("%s, want %s", text.String(), want)
+	}
+}
+
+// What a client cannot read of an answer is an error that says what was answered.
+func TestAnswersThatAClientCannotRead(t *testing.T) {
+	reply := ""
+	status := 200
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(status)
+		io.WriteString(w, reply)
+	}))
+	defer server.Close()
+	c := require.Get(Dial(server.URL, ClientOptions{}))(t)
+	defer c.Close()
+	for _, x := range []struct {
+		status      int
+		reply, want string
+	}{{200, "x", "cannot be read"}, {500, "x", `answers "x"`}, {500, `{"error":""}`, "serve: 500 Internal Server Error"}, {429, `{"error":"busy","field":"a"}`, "serve: 429 Too Many Requests: busy"}} {
+		status, reply = x.status, x.reply
+		_, err := c.Decide(t.Context(), "a", Request{})
+		var e *StatusError
+		if err == nil || !strings.Contains(err.Error(), x.want) || errors.As(err, &e) != (x.status != 200) || e != nil && (e.Status != x.status || x.status == 429 && e.Failure.Field != "a") {
+			t.Errorf("%d %s: %v", x.status, x.reply, err)
+		}
+	}
+	status, reply = 200, `{"u":[1],"margin":2,"sigma":[0.5],"residual":3,"residual_limit":4,"displacement":5,"fallback":6}`
+	k, u := c.Controller(t.Context(), "a", 0), []float64{0}
+	if d, err := k.Decide(nil, nil, domain.Preference{W: []float64{1}}, u); err != nil || u[0] != 1 || fmt.Sprint(d.Sigma, d.Residual, d.Limit, d.Displacement, uint32(d.Fallback)) != "[0.5] 3 4 5 6" {
+		t.Errorf("%+v, %v", d, err)
+	}
+	if _, err := k.Decide(nil, nil, domain.Preference{}, []float64{0, 0}); err == nil || !strings.Contains(err.Error(), "actions of 1 entries, want 2") {
+		t.Errorf("another action: %v", err)
+	}
+	if _, err := c.Health(t.Context()); err == nil || !strings.Contains(err.Error(), "as gpc serve does") {
+		t.Errorf("another server: %v", err)
+	}
+	if err := c.Clear(t.Context(), "a"); err != nil {
+		t.Error(err)
+	}
+	server.Close()
+	if err := c.Reset(t.Context(), "a"); err == nil {
+		t.Error("a server that is gone answers")
+	}
+}
+
+// A session that cannot be begun again after a panic, or opened, fails its request alone.
+func TestARequestFailsWithItsSession(t *testing.T) {
+	s, d := bare(t, Options{Sessions: 3})
+	good, gone := asked("a"), asked("b")
+	require.OK(t, s.begin(good))
+	require.OK(t, s.begin(gone))
+	ended := gone.sess
+	s.end(ended)
+	d.fails = errors.New("no loop")
+	s.decide([]*job{good, gone})
+	if good.err != nil || good.answer.Decision == nil || gone.err == nil || s.metrics.refused[refusedError].Load() != 1 {
+		t.Errorf("%+v, %v", good.answer, gone.err)
+	}
+	other := asked("c")
+	preference := asked("c")
+	preference.op = opPreference
+	if s.serve([]*job{other, preference}); other.err == nil || preference.err == nil || len(s.sessions) != 1 {
+		t.Errorf("%v, %v", other.err, preference.err)
+	}
+	d.fails = nil
+	again := asked("b")
+	again.sess = ended
+	if s.decide([]*job{again}); again.err != nil || again.sess == ended || s.sessions["b"] != again.sess {
+		t.Errorf("begun again: %v", again.err)
+	}
+	// One whose deadline has come while it waited is told as missed.
+	late := asked("a")
+	late.sess = s.sessions["a"]
+	late.request.Deadline = time.Now().Add(-time.Second)
+	late.timer.Store(time.NewTimer(time.Hour))
+	d.calls = nil
+	if s.decide([]*job{late}); strings.Join(d.calls, ";") != "missed a" || !late.answer.Decision.Late || s.batches.Load() != 2 {
+		t.Errorf("%v, %+v", d.calls, late.answer)
+	}
+	// One whose controller is at work is answered by the fallback, and told later.
+	busy := asked("a")
+	busy.sess = s.sessions["a"]
+	busy.sess.outlasting = &outlasting{end: make(chan struct{})}
+	if s.decide([]*job{busy}); !busy.answer.Decision.Late || len(busy.sess.outlasting.missed) != 1 {
+		t.Errorf("%+v", busy.answer)
+	}
+}
+
+// A goal that a session has goes on next to the weights of one of its requests.
+func TestASessionsGoalStays(t *testing.T) {
+	s, _ := bare(t, Options{})
+	j := asked("a")
+	require.OK(t, s.begin(j))
+	goal := &domain.Goals{First: []int{1}}
+	j.sess.preference, j.request.Preference = &domain.Preference{Goal: goal}, &domain.Preference{W: []float64{1, 0}}
+	if s.decide([]*job{j}); j.preference.Goal != goal || j.preference.W[0] != 1 {
+		t.Errorf("%+v", j.preference)
 	}
 }
