@@ -80,7 +80,7 @@ func (o *Options) Validate(spec *domain.Spec) error {
 	switch {
 	case o.Episodes < 1 || o.Episodes > maxEpisodes:
 		return option.Errorf("{Episodes} %d: want 1 to %d", o.Episodes, maxEpisodes)
-	case o.ShardCount < 1 || o.ShardIndex < 0 || o.ShardIndex >= o.ShardCount:
+	case o.ShardIndex < 0 || o.ShardIndex >= o.ShardCount:
 		return fmt.Errorf("shard %d/%d, want 0 ≤ i < n", o.ShardIndex, o.ShardCount)
 	case !(o.Noise >= 0) || math.IsInf(o.Noise, 0):
 		return option.Errorf("{Noise} %v: want a finite standard deviation ≥ 0", o.Noise)

@@ -2,10 +2,13 @@ package closedloop_test
 
 import (
 	"context"
+	"errors"
 	"math"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
@@ -162,5 +165,74 @@ func TestBiasIsOfTheMeasurementAlone(t *testing.T) {
 	}
 	if v := require.Get(closedloop.Verify(t.Context(), path, lookup(c)))(t); !v.OK {
 		t.Errorf("the trace does not verify: %v", v.Mismatches[0])
+	}
+}
+
+// A pairing has of each method what it costs beside the first's, in %, and leaves out its times. What cannot be run is said.
+func TestAPairingIsInPercentOfTheFirst(t *testing.T) {
+	c := cartCase(t)
+	costs := [2]map[int]float64{{}, {}}
+	opt := closedloop.Options{Seed: 5, Episodes: 5, Preference: domain.Preference{W: []float64{0.5, 0.5}}}
+	for i, gain := range []float64{1, 0.7} {
+		own := opt
+		own.Visit = func(e *closedloop.EpisodeRecord) { costs[i][e.Episode] = float64(e.End.Cost) }
+		require.Get(closedloop.Evaluate(t.Context(), c, gained(gain), own))(t)
+	}
+	opt.Clock = func() func() time.Time {
+		n := 0
+		return func() time.Time { n++; return time.Unix(int64(n), 0) }
+	}()
+	p := require.Get(closedloop.Pair(t.Context(), c, []closedloop.Contender{{Method: "one", New: gained(1)}, {Method: "weak", New: gained(0.7)}}, opt))(t)
+	want := 0.0
+	for e, cost := range costs[1] {
+		want += 100 * (cost/costs[0][e] - 1) / 5
+	}
+	if d := p.Pairs[1].Cost; d.N != 5 || math.Abs(float64(d.Mean)-want) > 1e-9 || math.Abs(want) < 1e-3 || p.Pairs[0].Cost.Mean != 0 || p.Pairs[1].LatencyMean != 1e6 {
+		t.Errorf("%+v, want %g in the mean, %v µs", d, want, p.Pairs[1].LatencyMean)
+	}
+	if p.Untimed(); p.Load != nil || !math.IsNaN(float64(p.Pairs[1].Latency.P50)) || !math.IsNaN(float64(p.Pairs[0].LatencyMean)) || p.Pairs[0].Prepare != nil {
+		t.Errorf("without times: %+v", p.Pairs[0])
+	}
+	broken := errors.New("no map")
+	for want, f := range map[string]func(o *closedloop.Options) []closedloop.Contender{
+		"no map": func(*closedloop.Options) []closedloop.Contender {
+			return []closedloop.Contender{{New: func() (domain.Controller, error) { return nil, broken }}}
+		},
+		"comparison of 0 methods": func(*closedloop.Options) []closedloop.Contender { return nil },
+		`with trace "t"`: func(o *closedloop.Options) []closedloop.Contender {
+			o.TracePath = "t"
+			return []closedloop.Contender{{New: gained(1)}}
+		},
+		"-1 episodes for method": func(*closedloop.Options) []closedloop.Contender {
+			return []closedloop.Contender{{Episodes: -1, New: gained(1)}}
+		},
+		"6 episodes for method": func(*closedloop.Options) []closedloop.Contender {
+			return []closedloop.Contender{{Episodes: 6, New: gained(1)}}
+		},
+		"median computing time of": func(*closedloop.Options) []closedloop.Contender {
+			return []closedloop.Contender{{New: gained(1), Computing: &closedloop.Computing{}}}
+		},
+	} {
+		o := opt
+		if got, err := closedloop.Pair(t.Context(), c, f(&o), o); err == nil || got != nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	// Of given scenes each method has the first ones, and the record says what lies beyond for the most of them.
+	given := opt
+	given.Episodes, given.Scenes = 2, &closedloop.Scenes{SHA256: "sum", Files: []closedloop.NamedScene{
+		{Name: "a", SceneFile: closedloop.SceneFile{Scene: []byte(`{"s":[0.5,0],"c":[0]}`)}}, {Name: "b", SceneFile: closedloop.SceneFile{Scene: []byte(`{"s":[-0.5,0],"c":[0]}`)}},
+	}}
+	p = require.Get(closedloop.Pair(t.Context(), c, []closedloop.Contender{{Method: "few", Episodes: 1, New: gained(1)}, {Method: "all", New: gained(1)}, {Method: "few again", Episodes: 1, New: gained(1)}}, given))(t)
+	if p.ScenesSHA256 != "sum" || len(p.Excursions) != 2 || p.Pairs[0].Episodes != 1 || p.Pairs[1].Episodes != 2 {
+		t.Errorf("%q, %v", p.ScenesSHA256, p.Excursions)
+	}
+	// Without an optimum there is no regret, and the cost beside the first is there all the same.
+	free := *c
+	plant := *c.Plant.(*closedloop.Simulation)
+	plant.Oracle, free.Plant = nil, &plant
+	p = require.Get(closedloop.Pair(t.Context(), &free, []closedloop.Contender{{Method: "one", New: gained(1)}, {Method: "weak", New: gained(0.7)}}, opt))(t)
+	if d := p.Pairs[1]; d.RegretN != 0 || d.Compared != 0 || d.Cost.N != 5 || d.AboveBest.N != 5 || !math.IsNaN(float64(d.RegretWorst)) || !math.IsNaN(float64(d.RegretCI95)) {
+		t.Errorf("without an optimum: %+v", d)
 	}
 }

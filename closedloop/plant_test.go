@@ -122,6 +122,7 @@ func TestASimulationRefuses(t *testing.T) {
 	}{
 		{"want ≥ 0", simple, -1, plain}, {"last of the 2 given starts", &given, 2, plain}, {"measurement noise is -1", simple, 0, noisy(-1)},
 		{"measurement noise is NaN", simple, 0, noisy(math.NaN())}, {"measurement noise is +Inf", simple, 0, noisy(math.Inf(1))},
+		{"0 weights", simple, 0, domain.EpisodeOptions{}}, {"storm", simple, 0, domain.EpisodeOptions{Regime: "storm", Preference: plain.Preference}},
 		{"cannot be added", measuredBar(true), 0, noisy(0.1)}, {"", measuredBar(true), 0, plain}, {"", simple, 0, noisy(0.1)}, {"", &given, 1, plain},
 		{"", &given, 0, plain},
 	} {
@@ -236,6 +237,14 @@ func TestWhatIsAlteredIsNamed(t *testing.T) {
 	}
 	if got := altered("params", a, b); !slices.Equal(got, want) {
 		t.Errorf("%q\nwant %q", got, want)
+	}
+	for text, want := range map[string]string{"null": "the default", `"` + long[:78] + `"`: `"` + long[:78] + `"`, `"` + long[:79] + `"`: `"` + long[:79] + "…"} { // 80 bytes and 81
+		if got := short([]byte(text)); got != want {
+			t.Errorf("%s is %s in short", text, got)
+		}
+	}
+	if got := altered("params", map[string]any{"a": 1.0}, 2.0); len(got) != 1 || got[0] != `params is 2, maps and policies are trained with {"a":1}` {
+		t.Errorf("%q", got)
 	}
 	if got := altered("params", a, a); got != nil {
 		t.Errorf("of one plant: %q", got)

@@ -90,7 +90,7 @@ func NewReader(r io.Reader) (*Reader, error) {
 		return nil, t.errorf("header lacks \"case\" or \"params\"")
 	case !(h.Tolerance >= 0):
 		return nil, t.errorf("header has the margin tolerance %v, want it ≥ 0", h.Tolerance)
-	case h.Shard[1] < 1 || h.Shard[0] < 0 || h.Shard[0] >= h.Shard[1]:
+	case h.Shard[0] < 0 || h.Shard[0] >= h.Shard[1]:
 		return nil, t.errorf("header has the shard %d/%d, want 0 ≤ i < n", h.Shard[0], h.Shard[1])
 	case h.Episodes < 1 || h.Episodes > maxEpisodes:
 		return nil, t.errorf("header has %d episodes, want 1 to %d", h.Episodes, maxEpisodes)

@@ -471,3 +471,71 @@ func TestNumberedMethodsHaveBounds(t *testing.T) {
 		}
 	}
 }
+
+// An oracle needs an episode, what solves the plant that runs, and is asked no further than its plan.
+func TestAnOracleIsOfItsPlant(t *testing.T) {
+	c := rowCase(t, testdomain.NewCart(2), ocp.Options{})
+	m, _ := closedloop.Row(c, "oracle")
+	k := require.Get(m.New(domain.Means{}))(t)
+	if err := k.Reset(nil); err == nil || !strings.Contains(err.Error(), "is nil") {
+		t.Errorf("without an episode: %v", err)
+	}
+	pref := domain.Preference{W: []float64{0.8, 0.2}}
+	require.OK(t, k.Reset(require.Get(c.Plant.Episode(1, 0, domain.EpisodeOptions{Preference: pref}))(t)))
+	s, cx, u := []float64{0.1, 0}, []float64{0}, make([]float64, 1)
+	for i, want := range []string{"", "", "has 2 steps"} {
+		if _, err := k.Decide(s, cx, pref, u); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("decision %d: %v", i, err)
+		}
+	}
+	other := *c
+	other.Other = &domain.OtherPlant{}
+	own := *c.Plant.(*closedloop.Simulation)
+	other.Plant = &own
+	if _, err := m.New(domain.Means{}); err != nil {
+		t.Error(err)
+	}
+	of, _ := closedloop.Row(&other, "oracle")
+	if _, err := of.New(domain.Means{}); err == nil || !strings.Contains(err.Error(), "nothing solves the plant") {
+		t.Errorf("a plant that nothing solves: %v", err)
+	}
+	own.Solver = c.Solver
+	require.Get(of.New(domain.Means{}))(t)
+}
+
+// A method goes on from what was executed in place of its decision, or in a period without one.
+func TestRowsGoOnFromWhatWasExecuted(t *testing.T) {
+	c := rowCase(t, testdomain.NewCart(steps), ocp.Options{})
+	s, cx, u := []float64{0.2, 0}, []float64{0}, make([]float64, 1)
+	pref := domain.Preference{W: []float64{0.8, 0.2}}
+	m, _ := closedloop.Row(c, "hold")
+	k := require.Get(m.New(domain.Means{}))(t)
+	a := domain.AbilitiesOfController(k)
+	for _, tell := range []func(u []float64){a.Executed, func(u []float64) { a.Missed(nil, nil, u) }} {
+		require.OK(t, k.Reset(nil))
+		require.Get(k.Decide(s, cx, pref, u))(t)
+		tell([]float64{0.375})
+		if require.Get(k.Decide(s, cx, pref, u))(t); u[0] != 0.375 {
+			t.Errorf("told of 0.375, it holds %v", u)
+		}
+	}
+	// A receding horizon looks one decision less far for each period, made or missed; solved ahead, it solves anew after a missed one.
+	for _, name := range []string{"mpc-12", "nmpc-ahead"} {
+		m, _ := closedloop.Row(c, name)
+		k := require.Get(m.New(domain.Means{}))(t)
+		a := domain.AbilitiesOfController(k)
+		require.OK(t, k.Reset(nil))
+		for i, missed := range []bool{false, false, true, true, false, false} {
+			if missed {
+				a.Missed(s, cx, u)
+				if a.Prepare != nil {
+					require.OK(t, a.Prepare())
+				}
+				continue
+			}
+			if d := require.Get(k.Decide(s, cx, pref, u))(t); len(d.Ahead) != steps-i {
+				t.Errorf("%s: decision %d looks %d ahead", name, i, len(d.Ahead))
+			}
+		}
+	}
+}

@@ -237,3 +237,118 @@ func FuzzSceneFile(f *testing.F) {
 		}
 	})
 }
+
+// A plant that is made of other constants says what they alter; what its constants cannot be is said, and what is the same is the case itself.
+func TestAPlantIsRemadeOfItsParams(t *testing.T) {
+	c := cartCase(t)
+	plant := c.Plant.(*closedloop.Simulation)
+	broken := errors.New("no such steps")
+	remade := func(steps int) func(json.RawMessage) (domain.Case, error) {
+		return func(json.RawMessage) (domain.Case, error) {
+			other, p := *c, *plant
+			p.Steps, other.Plant = steps, &p
+			return other, nil
+		}
+	}
+	params := json.RawMessage(`{"steps":5}`)
+	for name, x := range map[string]struct {
+		change func(c *domain.Case)
+		want   string // of the error, or of what is altered
+	}{
+		"other steps": {func(c *domain.Case) { c.Remake = remade(5) }, "params.steps is 5"},
+		"the same":    {func(c *domain.Case) { c.Remake = remade(steps) }, ""},
+		"refused": {func(c *domain.Case) {
+			c.Remake = func(json.RawMessage) (domain.Case, error) { return domain.Case{}, broken }
+		}, "params: no such steps"},
+		"not described": {func(c *domain.Case) { c.Plant, c.Remake = nan{c.Plant, true, false}, remade(5) }, "plant parameters"},
+		"remade of nothing": {func(c *domain.Case) {
+			c.Remake = func(json.RawMessage) (domain.Case, error) { return domain.Case{Plant: nan{plant, true, false}}, nil }
+		}, "plant parameters"},
+	} {
+		of := *c
+		of.Altered, of.Shift, of.Guard.Off = []string{"before"}, map[string]float64{"g": 2}, true
+		x.change(&of)
+		got, other, err := closedloop.Remade(&of, params)
+		switch {
+		case err != nil:
+			if !strings.HasPrefix(err.Error(), x.want) || other || x.want == "" {
+				t.Errorf("%s: %v, want %q", name, err, x.want)
+			}
+		case x.want == "":
+			if other || len(got.Altered) != 1 {
+				t.Errorf("%s: another plant %v, altered %q", name, other, got.Altered)
+			}
+		case !other || len(got.Altered) != 2 || got.Altered[0] != "before" || !strings.HasPrefix(got.Altered[1], x.want) || got.Shift["g"] != 2 || !got.Guard.Off:
+			t.Errorf("%s: %v, %+v", name, other, got)
+		}
+	}
+	h := closedloop.Header{Shift: map[string]float64{"g": 2}}
+	if _, _, err := h.On(c); err == nil {
+		t.Error("a case without shifts is shifted")
+	}
+	crowd := *c
+	crowd.ForRobots = func(n int) (json.RawMessage, error) { return nil, broken }
+	if _, _, err := (&closedloop.Header{Params: json.RawMessage(`{"robots":3}`)}).On(&crowd); !errors.Is(err, broken) {
+		t.Errorf("a crowd that cannot be: %v", err)
+	}
+	bare := *c
+	bare.Plant = nil
+	if got, other, err := (&closedloop.Header{ScenesSHA256: "x", Params: params}).On(&bare); got.Plant != nil || other || err != nil {
+		t.Errorf("a case without a plant: %v, %v", other, err)
+	}
+}
+
+// A scene file has the constants of a plant that can have others, and says what of it cannot be written or begun.
+func TestSceneFilesOfPlants(t *testing.T) {
+	c := cartCase(t)
+	ep := require.Get(c.Plant.Episode(7, 0, domain.EpisodeOptions{Preference: domain.Preference{Adaptive: true}}))(t)
+	c.Remake = func(json.RawMessage) (domain.Case, error) { return *c, nil }
+	if f := require.Get(closedloop.NewSceneFile(c, ep))(t); f.Case != "cart" || f.Version != 1 || !strings.Contains(string(f.Params), `"steps":12`) {
+		t.Errorf("%+v", f)
+	}
+	plant := c.Plant.(*closedloop.Simulation)
+	for want, x := range map[string]domain.Plant{"plant parameters": drafting{nan{plant, true, false}, plant.Abilities()}, "scene: ": drafting{plant, &domain.PlantAbilities{Stage: plant.Stage, Draft: func(domain.Episode) any { return func() {} }}}} {
+		other := *c
+		other.Plant = x
+		if _, err := closedloop.NewSceneFile(&other, ep); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	if _, err := (&closedloop.SceneFile{Scene: json.RawMessage("{")}).Text(); err == nil {
+		t.Error("a scene that is no JSON is written")
+	}
+	// An end of the context is no fault of the scene.
+	s := closedloop.Scenes{Files: []closedloop.NamedScene{{Name: "a"}}}
+	for _, err := range []error{context.Canceled, context.DeadlineExceeded, errors.New("no way")} {
+		ended := *c
+		ended.Plant = drafting{plant, &domain.PlantAbilities{Stage: func(uint64, int, json.RawMessage, domain.EpisodeOptions) (domain.Episode, error) { return nil, err }}}
+		_, got := s.Episode(&ended, 1, 0, domain.EpisodeOptions{})
+		var fault *closedloop.SceneError
+		if !errors.Is(got, err) || errors.As(got, &fault) != (err.Error() == "no way") || fault != nil && fault.File != "a" {
+			t.Errorf("%v", got)
+		}
+	}
+	dir := t.TempDir()
+	for name, text := range map[string]string{"a.json": "\ufeff" + string(require.Get(require.Get(closedloop.NewSceneFile(c, ep))(t).Text())(t)), "b.json": "{}"} {
+		require.OK(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
+	}
+	if _, err := closedloop.ReadScenes(dir); err == nil || !strings.Contains(err.Error(), "b.json: want an object") {
+		t.Errorf("a folder with a file that is no scene: %v", err)
+	}
+	if one := require.Get(closedloop.ReadScenes(filepath.Join(dir, "a.json")))(t); len(one.Files) != 1 || one.Files[0].Name != "a.json" {
+		t.Errorf("%+v", one)
+	}
+	require.OK(t, os.Remove(filepath.Join(dir, "b.json")))
+	require.OK(t, os.Mkdir(filepath.Join(dir, "b.json"), 0o755))
+	if _, err := closedloop.ReadScenes(dir); err == nil || !strings.Contains(err.Error(), "b.json is not a .json file") {
+		t.Errorf("a folder in a folder: %v", err)
+	}
+}
+
+// drafting is a plant with abilities of its own.
+type drafting struct {
+	domain.Plant
+	abilities *domain.PlantAbilities
+}
+
+func (p drafting) Abilities() *domain.PlantAbilities { return p.abilities }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/gpc-engine/gpc/closedloop"
@@ -94,5 +95,48 @@ func TestASweepIsOfEachPreferencesOptimum(t *testing.T) {
 	}
 	if _, err := closedloop.Steer(t.Context(), &domain.Case{Problem: c.Problem}, require.Get(controller(nil)())(t), opt); err == nil {
 		t.Error("a case without a plant is swept")
+	}
+}
+
+// A sweep ends with what ends an episode of it: its plant, its method, its optimum or its context.
+func TestASweepEndsByWhatIsWrong(t *testing.T) {
+	broken := errors.New("no power")
+	still := func(int, []float64) (float64, bool, error) { return 0, true, nil }
+	ended, end := context.WithCancel(t.Context())
+	end()
+	for want, f := range map[string]func(c *domain.Case, plant *closedloop.Simulation) (context.Context, domain.Controller){
+		"no way": func(*domain.Case, *closedloop.Simulation) (context.Context, domain.Controller) {
+			return t.Context(), &resetting{feedback{decide: still}}
+		},
+		"no power": func(*domain.Case, *closedloop.Simulation) (context.Context, domain.Controller) {
+			return t.Context(), &feedback{decide: func(int, []float64) (float64, bool, error) { return 0, true, broken }}
+		},
+		"is not finite": func(*domain.Case, *closedloop.Simulation) (context.Context, domain.Controller) {
+			return t.Context(), &feedback{decide: func(int, []float64) (float64, bool, error) { return math.NaN(), true, nil }}
+		},
+		"action [NaN]": func(_ *domain.Case, plant *closedloop.Simulation) (context.Context, domain.Controller) {
+			plant.Oracle = func(s, c []float64, n int, pref domain.Preference) (float64, [][]float64, error) {
+				return 1, [][]float64{{math.NaN()}}, nil
+			}
+			return t.Context(), &feedback{decide: still}
+		},
+		"last of the 1 given starts": func(_ *domain.Case, plant *closedloop.Simulation) (context.Context, domain.Controller) {
+			plant.Starts = [][]float64{{-1, 0}}
+			return t.Context(), &feedback{decide: still}
+		},
+		"context canceled": func(*domain.Case, *closedloop.Simulation) (context.Context, domain.Controller) {
+			return ended, &feedback{decide: still}
+		},
+	} {
+		c := cartCase(t)
+		ctx, m := f(c, c.Plant.(*closedloop.Simulation))
+		got, err := closedloop.Steer(ctx, c, m, closedloop.SteerOptions{Episodes: 6, Seed: 7, Weights: [][]float64{{0.5, 0.5}}})
+		if err == nil || got != nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	c := cartCase(t)
+	if got := require.Get(closedloop.Steer(t.Context(), c, &feedback{decide: still}, closedloop.SteerOptions{Episodes: 1}))(t); len(got.Front) != 0 || !math.IsNaN(float64(got.MeanRegretPct)) {
+		t.Errorf("a sweep of no preference: %+v", got)
 	}
 }

@@ -159,8 +159,8 @@ func orNone(value json.RawMessage) string {
 
 // sameJSON compares two values by content.
 func sameJSON(a, b json.RawMessage) bool {
-	if a == nil || b == nil {
-		return a == nil && b == nil
+	if a == nil && b == nil {
+		return true
 	}
 	var x, y any
 	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && reflect.DeepEqual(x, y)

@@ -77,8 +77,10 @@ func TestAControllerThatOutlastsItsDeadlineHoldsUpNoOther(t *testing.T) {
 		}
 		return require.Get(s.Decide(t.Context(), session, r))(t)
 	}
-	if d := ask("a", slow, 0); !d.Late {
-		t.Errorf("what is held is answered in time: %+v", d)
+	for len(h.gate.arrived) == 0 { // on a busy machine a deadline may pass before its controller is asked
+		if d := ask("a", slow, 0); !d.Late {
+			t.Fatalf("what is held is answered in time: %+v", d)
+		}
 	}
 	if d := ask("b", 0.25, time.Minute); d.Late {
 		t.Errorf("another session is late: %+v", d)
