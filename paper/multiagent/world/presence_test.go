@@ -201,7 +201,7 @@ func TestTheFirstCollisionIsTheCause(t *testing.T) {
 	u := make([]float64, y.spec.ActionSize())
 	for range 12 {
 		out := require.Get(e.Apply(u))(t)
-		if want := 0.2*out.J[0] + 0.5*out.J[1] + 0.3*out.J[2]; math.Abs(out.Cost-want) > 1e-12 || !slices.Equal(out.Sigma, scene.W) || out.Margin != slices.Min(out.Named) {
+		if want := 0.2*out.J[0] + 0.5*out.J[1] + 0.3*out.J[2]; math.Abs(out.Cost-want) > 1e-12 || len(out.J) != 3 || len(out.Named) != 3 || !slices.Equal(out.Sigma, scene.W) || out.Margin != slices.Min(out.Named) {
 			t.Fatalf("%+v, want the cost %v", out, want)
 		}
 	}
