@@ -29,7 +29,7 @@ func (p *ipm) gains() []float64 {
 	out, xi, v := make([]float64, q.steps*q.nu*q.ns), make([]float64, q.nX), make([]float64, q.nu)
 	for t := range q.steps {
 		for i, a := range q.active {
-			if q.blocked[t] || a >= q.ns {
+			if a >= q.ns {
 				continue
 			}
 			clear(xi)

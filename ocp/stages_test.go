@@ -2,6 +2,7 @@ package ocp
 
 import (
 	"math"
+	"math/cmplx"
 	"slices"
 	"testing"
 
@@ -27,6 +28,7 @@ func (p stagedTanks) Abilities() *domain.ProblemAbilities {
 type tankStages struct {
 	dualTanks
 	x, u, priorities []float64 // as Linearise and Priority were called with last
+	level, most      int       // of rounding, and the widest that has values
 }
 
 const tankEntries, tankColumns = 7, 6 // (s, c, u), and the columns by which derivatives are
@@ -36,7 +38,8 @@ func (tankStages) entry(column int) int { return []int{5, 6, 0, 1, 3, 4}[column]
 
 func (tankStages) Moving() []int   { return []int{0, 1, 3, 4} }
 func (tankStages) Limiting() []int { return []int{1, 2} }
-func (tankStages) Round(int)       {}
+
+func (p *tankStages) Round(level int) { p.level = level }
 
 // values are next, J and the margins at (s, c, u), 5, 2 and 4.
 func (p tankStages) values(y []complex128) []complex128 {
@@ -44,6 +47,9 @@ func (p tankStages) values(y []complex128) []complex128 {
 	p.StepDual(y[:2], y[2:5], y[5:], out[:2], out[2:5])
 	p.ObjectivesDual(y[:2], y[5:], y[2:5], out[5:7])
 	p.MarginsDual(y[:2], y[2:5], y[5:], out[7:])
+	if out[6] += 0.02 * complex(float64(p.level), 0) * y[5] * y[5]; p.level > p.most {
+		out[6] = cmplx.NaN()
+	}
 	return out
 }
 

@@ -19,6 +19,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -52,6 +53,7 @@ func main() {
 type listed struct {
 	ImportPath, Dir string
 	GoFiles         []string
+	TestImports     []string
 	Module          struct{ Path string }
 }
 
@@ -60,7 +62,7 @@ func run(patterns []string, n int, seed uint64, out string) error {
 	if err := errors.Join(err, os.MkdirAll(out, 0o755)); err != nil {
 		return err
 	}
-	text, err := exec.Command("go", append([]string{"list", "-json=ImportPath,Dir,GoFiles,Module"}, patterns...)...).Output()
+	text, err := exec.Command("go", append([]string{"list", "-json=ImportPath,Dir,GoFiles,TestImports,Module"}, patterns...)...).Output()
 	if err != nil {
 		return fmt.Errorf("go list %s: %w", strings.Join(patterns, " "), err)
 	}
@@ -158,7 +160,11 @@ func (p *listed) limit() (time.Duration, error) {
 }
 
 func (p *listed) test(more ...string) *exec.Cmd {
-	return exec.Command("go", append(append([]string{"test", "-short", "-failfast", "-vet=off", "-ldflags=-s -w"}, more...), p.ImportPath)...)
+	args := append(append([]string{"test", "-short", "-failfast", "-vet=off", "-ldflags=-s -w"}, more...), p.ImportPath)
+	if slices.Contains(p.TestImports, "pgregory.net/rapid") {
+		args = append(args, "-rapid.nofailfile") // what one mutant fails is no test of the next
+	}
+	return exec.Command("go", args...)
 }
 
 // try runs the package's tests on a mutant, whose text it puts into a folder.

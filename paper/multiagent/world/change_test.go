@@ -58,6 +58,25 @@ func TestAChangeBeginsWhereTheEpisodeStands(t *testing.T) {
 	}
 }
 
+// A change says what is moved where.
+func TestAChangeSaysWhatIsMoved(t *testing.T) {
+	e := start(system(t, true), Scene{Robots: []Robot{{R: 0.3}, {R: 0.3, P: [2]float64{3, 3}}}, Obstacles: []Obstacle{{C: [2]float64{5, 5}, R: 0.5}, {C: [2]float64{-5, 5}, R: 0.5}}})
+	for text, says := range map[string]string{
+		`{"obstacle":{"of":1,"to":[1.234,-2]}}`: "obstacle 1 is moved to 1.23, -2.00 m", `{"goal":{"of":1,"to":[4,-0.5]}}`: "goal of robot 1 is moved to 4.00, -0.50 m",
+	} {
+		if got := require.Get(e.Change([]byte(text)))(t); got.About != says {
+			t.Errorf("%s: %q, want %q", text, got.About, says)
+		}
+	}
+	for text, says := range map[string]string{
+		`{"obstacle":{"of":2,"to":[0,0]}}`: "obstacle.of is 2, the scene has 2", `{"goal":{"of":2,"to":[0,0]}}`: "goal.of is 2, the scene has 2", `{}`: "want one of", `{`: "",
+	} {
+		if _, err := e.Change([]byte(text)); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v, want %q", text, err, says)
+		}
+	}
+}
+
 // So it does where robots have left, wait outside and are to come; and times that are none are refused, as is an action of one that is
 // not there.
 func TestAChangeKeepsWhoIsThere(t *testing.T) {

@@ -95,7 +95,7 @@ func (p *Params) advance(o *Obstacle) {
 }
 
 // Nearest moves one robot's action to the nearest within the box and the slew
-// bound around the previous one, exactly; an entry that is NaN is as zero, and a previous one that is not finite too.
+// bound around the previous one, exactly, or within the box alone where no action is within both; an entry that is NaN is as zero, and a previous one that is not finite too.
 func (l *Limits) Nearest(u, previous []float64) {
 	lo, hi := [2]float64{l.AMin, -l.OmegaMax}, [2]float64{l.AMax, l.OmegaMax}
 	for k := range 2 {
@@ -103,11 +103,10 @@ func (l *Limits) Nearest(u, previous []float64) {
 		if !finite(last) {
 			last = 0
 		}
-		a, b := math.Max(lo[k], last-l.DuMax[k]), math.Min(hi[k], last+l.DuMax[k])
 		if math.IsNaN(u[k]) {
 			u[k] = 0
 		}
-		u[k] = math.Min(math.Max(u[k], a), b)
+		u[k] = max(lo[k], min(hi[k], max(last-l.DuMax[k], min(last+l.DuMax[k], u[k]))))
 	}
 }
 

@@ -38,11 +38,7 @@ func NewGrid(workspace [4]float64, goal [2]float64, discs []Disc) *Grid {
 			}
 		})
 	}
-	g.corners(goal, func(i int, _ float64) {
-		if math.IsInf(float64(g.Rate[i]), 1) {
-			g.Rate[i] = 1
-		}
-	})
+	g.corners(goal, func(i int, _ float64) { g.Rate[i] = 1 })
 	return g
 }
 

@@ -256,9 +256,9 @@ func (e *Episode) Apply(u []float64) (domain.Outcome, error) {
 		out.Cost += w * out.J[i]
 	}
 	e.world.Apply(u)
+	e.t++
 	e.arrivals()
 	e.world.encodeState(out.S)
-	e.t++
 	e.presence()
 	return out, nil
 }

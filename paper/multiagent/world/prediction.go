@@ -102,7 +102,7 @@ func (h *Prediction) simulate(plan []float64, steps int) *trajectory {
 			t.states[k+1][i], t.mean[k][i] = p.step(&t.states[k][i], u[0], u[1])
 		}
 		t.obstacle[k+1] = append([]Obstacle{}, t.obstacle[k]...)
-		for j := range t.obstacle[k+1] {
+		for j := range h.Obstacles {
 			p.advance(&t.obstacle[k+1][j])
 		}
 	}
