@@ -18,14 +18,14 @@ import (
 func TestDCLinesArePairsOfGenerators(t *testing.T) {
 	c := networktest.Case(t, "case9")
 	c.BaseMVA = 50
-	c.Bus[8].Vm, c.Gen[1].Vg = 0.97, 1.03
+	c.Bus[8].Vm, c.Gen[0].Vg = 0.97, 1.03
 	c.Bus[6].Type, c.Bus[6].Pd, c.Bus[6].Qd = matpower.Isolated, 0, 0 // bus 7
 	for i := range c.Branch {
 		if b := &c.Branch[i]; b.From == 7 || b.To == 7 {
 			b.InService = false
 		}
 	}
-	for _, l := range []matpower.DCLine{{From: 4, To: 7, InService: true}, {From: 7, To: 4, InService: true}, {From: 4, To: 5}, {From: 2, To: 9, InService: true, Loss0: 1, Loss1: 0.1, PMax: 20}, {From: 5, To: 6, InService: true, Vf: 1.01, Loss0: 2, Loss1: 0.2, PMax: 20}} {
+	for _, l := range []matpower.DCLine{{From: 4, To: 7, InService: true}, {From: 7, To: 4, InService: true}, {From: 4, To: 5}, {From: 1, To: 9, InService: true, Loss0: 1, Loss1: 0.1, PMax: 20}, {From: 5, To: 6, InService: true, Vf: 1.01, Loss0: 2, Loss1: 0.2, PMax: 20}} {
 		c.AddDCLine(l)
 	}
 	n := networktest.Of(t, c)
@@ -37,7 +37,7 @@ func TestDCLinesArePairsOfGenerators(t *testing.T) {
 	for _, b := range n.GenBus[3:] {
 		at = append(at, n.BusID[b])
 	}
-	if !slices.Equal(at, []int{2, 9, 5, 6}) || !slices.Equal(n.Vg[3:], []float64{1.03, 0.97, 1.01, n.Vm0[n.GenBus[6]]}) {
+	if !slices.Equal(at, []int{1, 9, 5, 6}) || !slices.Equal(n.Vg[3:], []float64{1.03, 0.97, 1.01, n.Vm0[n.GenBus[6]]}) {
 		t.Errorf("ends at buses %v with set-points %v", at, n.Vg[3:])
 	}
 	for b, id := range n.BusID {
@@ -52,7 +52,7 @@ func TestDCLinesArePairsOfGenerators(t *testing.T) {
 			t.Errorf("bus %d is %v, want %v", id, n.Kind[b], want)
 		}
 	}
-	if err := n.RequireBoxes(); err == nil || !strings.Contains(err.Error(), "the DC line from bus 2 to bus 9 is in service") || n.RequireRectangles() != nil {
+	if err := n.RequireBoxes(); err == nil || !strings.Contains(err.Error(), "the DC line from bus 1 to bus 9 is in service") || n.RequireRectangles() != nil {
 		t.Errorf("a DC line: %v, %v", err, n.RequireRectangles())
 	}
 	for _, test := range []struct {
@@ -256,12 +256,11 @@ func TestBoundsAtEquality(t *testing.T) {
 // The reach of a branch is met where its two currents are in phase, at the largest magnitudes, above and below 1 pu.
 func TestReachIsMet(t *testing.T) {
 	n, _ := shifted(t)
-	for b := range n.VMax {
-		n.VMax[b] = []float64{0.9, 1.1, 0.95, 1.2}[b%4]
-	}
 	flows := network.NewFlows(n.Branches())
-	for k, from := range n.From {
-		most, to := 0.0, n.To[k]
+	for i := range 3 * n.Branches() {
+		k := i % n.Branches()
+		from, to, most := n.From[k], n.To[k], 0.0
+		n.VMax[from], n.VMax[to] = []float64{1.1, 0.9, 0.95}[i/n.Branches()], []float64{1.2, 0.95, 0.9}[i/n.Branches()]
 		for _, angle := range []float64{
 			cmplx.Phase(complex(n.Gft[k], n.Bft[k]) / complex(n.Gff[k], n.Bff[k])), cmplx.Phase(complex(n.Gtt[k], n.Btt[k]) / complex(n.Gtf[k], n.Btf[k])),
 		} {

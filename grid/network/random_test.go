@@ -274,13 +274,13 @@ func TestCornersAboveTheHull(t *testing.T) {
 	rng := rand.New(rand.NewPCG(57, 3))
 	fewer, refused := 0, 0
 	for range 400 {
-		power, value := []float64{0}, []float64{30000 * rng.NormFloat64()}
+		power, value, unit := []float64{0}, []float64{30000 * rng.NormFloat64()}, math.Pow(10, float64(rng.IntN(5)-2))
 		for slope := 100 * rng.NormFloat64(); len(power) < 7; slope += float64(rng.IntN(2)) * 50 * rng.Float64() {
 			step := 0.1 + rng.Float64()
 			power, value = append(power, power[len(power)-1]+step), append(value, value[len(value)-1]+slope*step)
 		}
 		for k := range value {
-			value[k] += 2 * rng.Float64()
+			value[k] = unit * (value[k] + 2*rng.Float64())
 		}
 		if got := check(power, value); got < len(value) {
 			fewer++
