@@ -134,6 +134,9 @@ func TestCopiesOfANetwork(t *testing.T) {
 	c.Bus[1].Type, c.Bus[5].Type = matpower.PQ, matpower.PQ // with units
 	n := networktest.Of(t, c)
 	kinds := slices.Clone(n.Kind)
+	if kinds[1] != network.PQ || kinds[5] != network.PQ || kinds[2] != network.PV {
+		t.Errorf("kinds %v", kinds)
+	}
 	held, moved := n.WithUnitVoltages(), n.WithReference(2)
 	for b := range kinds {
 		unit := slices.Contains(n.GenBus, b)
@@ -243,6 +246,11 @@ func TestBoundsAtEquality(t *testing.T) {
 		t.Error(err)
 	}
 	c := networktest.Case(t, "case9")
+	c.Branch[0].X, c.Branch[0].ShiftDeg = 0, -30 // from bus 1, the reference
+	m := networktest.Of(t, c)
+	if notes := m.Notes(); len(notes) != 1 || !strings.HasSuffix(notes[0], "have this reactance: 1") || math.Abs(m.StartAngles()[3]-math.Pi/6) > 1e-12 {
+		t.Errorf("notes %q, bus 4 begins at %g", notes, m.StartAngles()[3])
+	}
 	for g, qg := range map[int]float64{1: -10, 2: -9} {
 		u := &c.Gen[g]
 		u.PMin, u.PMax, u.QMin, u.QMax, u.Pg, u.Qg = -50, 0, -20, 0, -25, qg
