@@ -33,7 +33,7 @@ func ParseDispatchable(name string) (Dispatchable, error) {
 			return Dispatchable(d), nil
 		}
 	}
-	return 0, fmt.Errorf("%q: want one of %s", name, strings.Join(dispatchableNames[:], ", "))
+	return DispatchableByFile, fmt.Errorf("%q: want one of %s", name, strings.Join(dispatchableNames[:], ", "))
 }
 
 // PowerFactor is a unit whose Q is Ratio times its P.
@@ -70,17 +70,16 @@ func (n *Network) PowerFactors(d Dispatchable) (fixed []PowerFactor, plain []int
 // powerFactor is Q/P of a dispatchable load by its limits, or the reason why there is none.
 func (n *Network) powerFactor(g int) (ratio float64, reason string) {
 	limit := n.QMin[g] + n.QMax[g]
+	ratio = limit / n.PMin[g]
 	switch {
 	case n.QMin[g] != 0 && n.QMax[g] != 0:
-		return 0, fmt.Sprintf("one of QMIN %g and QMAX %g has to be 0", n.QMin[g]*n.BaseMVA, n.QMax[g]*n.BaseMVA)
+		reason = fmt.Sprintf("one of QMIN %g and QMAX %g has to be 0", n.QMin[g]*n.BaseMVA, n.QMax[g]*n.BaseMVA)
 	case math.IsInf(limit, 0) || math.IsInf(n.PMin[g], 0):
-		return 0, "PMIN and the reactive limit have to be finite"
+		reason = "PMIN and the reactive limit have to be finite"
+	case math.Abs(n.Qg0[g]-ratio*n.Pg0[g]) > sameFactor:
+		reason = fmt.Sprintf("PG %g and QG %g do not have the power factor of PMIN and the reactive limit", n.Pg0[g]*n.BaseMVA, n.Qg0[g]*n.BaseMVA)
 	}
-	ratio = limit / n.PMin[g]
-	if math.Abs(n.Qg0[g]-ratio*n.Pg0[g]) > sameFactor {
-		return 0, fmt.Sprintf("PG %g and QG %g do not have the power factor of PMIN and the reactive limit", n.Pg0[g]*n.BaseMVA, n.Qg0[g]*n.BaseMVA)
-	}
-	return ratio, ""
+	return ratio, reason
 }
 
 // PGLib says by the case's name whether it is one of PGLib-OPF. Those files have no dispatch: powers are the middle

@@ -267,7 +267,7 @@ func New(c *matpower.Case) (*Network, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
 	}
-	n := &Network{Name: c.Name, BaseMVA: c.BaseMVA, Slack: -1, Controls: c.Controls, notes: c.Notes, contradiction: c.Contradiction()}
+	n := &Network{Name: c.Name, BaseMVA: c.BaseMVA, Controls: c.Controls, notes: c.Notes, contradiction: c.Contradiction()}
 	types := c.Types()
 	index := make(map[int]int, len(c.Bus))
 	base := c.BaseMVA
@@ -367,7 +367,7 @@ func New(c *matpower.Case) (*Network, error) {
 
 // Middle is the middle of two limits; where one is infinite the number next to 0.
 func Middle(lo, hi float64) float64 {
-	if math.IsInf(lo, -1) || math.IsInf(hi, 1) {
+	if hi-lo > math.MaxFloat64 {
 		return min(max(lo, 0), hi)
 	}
 	return (lo + hi) / 2
@@ -402,7 +402,7 @@ func (n *Network) ScaleBranches(factors []float64, dst *Admittance) error {
 		return fmt.Errorf("network %s: the admittance arrays hold %d branches, the network has %d", n.Name, len(dst.Gff), n.Branches())
 	}
 	for k, f := range factors {
-		if !(f > 0) || math.IsInf(f, 1) {
+		if !(f > 0 && f <= math.MaxFloat64) {
 			return fmt.Errorf("network %s: branch factor %d is %g: want a positive finite number", n.Name, k, f)
 		}
 	}

@@ -234,8 +234,10 @@ func TestLoadsOfConstantPowerFactor(t *testing.T) {
 		"taken as plain":             {good, "case9", plain, 0, true, ""},
 		"another dispatch":           {unit{-50, 0, -20, 0, -25, -9}, "case9", byFile, 0, true, ""},
 		"another dispatch, kept":     {unit{-50, 0, -20, 0, -25, -9}, "case9", always, 0, false, "power factor of PMIN"},
+		"too much reactive power":    {unit{-50, 0, -20, 0, -25, -11}, "case9", always, 0, false, "PG -25 and QG -11"},
+		"within the tolerance":       {unit{-50, 0, -20, 0, 0, 1e-4}, "case9", byFile, 0.4, false, ""},
 		"two reactive limits":        {unit{-50, 0, -20, 20, -25, -10}, "case9", byFile, 0, true, ""},
-		"two reactive limits, kept":  {unit{-50, 0, -20, 20, -25, -10}, "case9", always, 0, false, "has to be 0"},
+		"two reactive limits, kept":  {unit{-50, 0, -20, 30, -25, -10}, "case9", always, 0, false, "QMIN -20 and QMAX 30 has to be 0"},
 		"no least power, kept":       {unit{math.Inf(-1), 0, -20, 0, -25, -10}, "case9", always, 0, false, "have to be finite"},
 		"no reactive end, kept":      {unit{-50, 0, math.Inf(-1), 0, -25, -10}, "case9", always, 0, false, "have to be finite"},
 		"no leading end, kept":       {unit{-50, 0, 0, math.Inf(1), -25, 10}, "case9", always, 0, false, "have to be finite"},
@@ -257,7 +259,7 @@ func TestLoadsOfConstantPowerFactor(t *testing.T) {
 			continue
 		}
 		switch ok := err == nil && refused == nil; {
-		case !ok, len(others) > 0 != c.plain, len(kept) > 0 != (c.ratio != 0), strings.Contains(note, "1 taken as plain") != c.plain, strings.Contains(note, "1 taken as loads") != (c.ratio != 0), strings.Contains(note, "0 taken"):
+		case !ok, len(others) > 0 != c.plain, len(kept) > 0 != (c.ratio != 0), strings.Contains(note, "1 taken as plain") != c.plain, strings.Contains(note, "1 taken as loads") != (c.ratio != 0), strings.Contains(note, "0 taken"), (note == "") != (len(kept)+len(others) == 0):
 			t.Errorf("%s: kept %v, plain %v, %v; %q", name, kept, others, err, note)
 		case c.plain && others[0] != 1, c.ratio != 0 && (kept[0].Gen != 1 || math.Abs(kept[0].Ratio-c.ratio) > 1e-12):
 			t.Errorf("%s: kept %v, plain %v, want the second unit with a ratio of %g", name, kept, others, c.ratio)
@@ -315,6 +317,9 @@ func TestPowersArePerUnit(t *testing.T) {
 	c.BaseMVA = 250
 	for i := range c.Gen {
 		c.Gen[i].Ramp10 = 40 + float64(i)
+	}
+	for i := range c.Bus {
+		c.Bus[i].Gs, c.Bus[i].Bs = 3+float64(i), 20-float64(i)
 	}
 	n := networktest.Of(t, c)
 	near := func(what string, at int, pu, file float64) {

@@ -22,17 +22,17 @@ func (s *Solver) Chain(ctx context.Context, steps []Problem, visit func(step int
 		if pd == nil {
 			pd = s.net.Pd
 		}
+		warm := false
 		if pr.Start = previous; previous != nil && relativeChange(previousPd, pd) <= farLoad {
-			if r, err = s.Solve(ctx, pr); err != nil {
-				return err
-			}
+			r, err = s.Solve(ctx, pr)
+			warm = err == nil && r.Status == Secure
 		}
-		warm := r != nil && r.Status == Secure
-		if !warm {
+		if !warm && err == nil {
 			pr.Start = nil
-			if r, err = s.Solve(ctx, pr); err != nil {
-				return err
-			}
+			r, err = s.Solve(ctx, pr)
+		}
+		if err != nil {
+			return err
 		}
 		if r.Status == Secure {
 			previous, previousPd = r, pd
