@@ -191,9 +191,9 @@ func TestSharesAreOfTheRest(t *testing.T) {
 		mix                                Mixture
 		neighbours, preferences, previous_ int
 	}{
-		{102, false, Mixture{0.25, 0.5, 0.25}, 25, 50, 0}, {103, true, Mixture{0.25, 0.5, 0.25}, 25, 50, 25}, {102, false, Mixture{0.29, 0.7, 0}, 29, 70, 0},
-		{2, false, Mixture{1, 0, 0}, 0, 0, 0}, {1, false, Mixture{1, 0, 0}, 0, 0, 0}, {0, true, Mixture{1, 0, 0}, 0, 0, 0}, {3, false, Mixture{1, 0, 0}, 1, 0, 0}, {3, true, Mixture{1, 0, 0}, 0, 0, 0},
-		{12, false, Mixture{0.99, 0, 0}, 9, 0, 0}, {12, false, Mixture{0.7, 0.7, 0}, 7, 3, 0}, {13, true, Mixture{0.5, 0.4, 0.5}, 5, 4, 1},
+		{102, false, Mixture{Neighbours: 0.25, Preference: 0.5, Previous: 0.25}, 25, 50, 0}, {103, true, Mixture{Neighbours: 0.25, Preference: 0.5, Previous: 0.25}, 25, 50, 25}, {102, false, Mixture{Neighbours: 0.29, Preference: 0.7, Previous: 0}, 29, 70, 0},
+		{2, false, Mixture{Neighbours: 1, Preference: 0, Previous: 0}, 0, 0, 0}, {1, false, Mixture{Neighbours: 1, Preference: 0, Previous: 0}, 0, 0, 0}, {0, true, Mixture{Neighbours: 1, Preference: 0, Previous: 0}, 0, 0, 0}, {3, false, Mixture{Neighbours: 1, Preference: 0, Previous: 0}, 1, 0, 0}, {3, true, Mixture{Neighbours: 1, Preference: 0, Previous: 0}, 0, 0, 0},
+		{12, false, Mixture{Neighbours: 0.99, Preference: 0, Previous: 0}, 9, 0, 0}, {12, false, Mixture{Neighbours: 0.7, Preference: 0.7, Previous: 0}, 7, 3, 0}, {13, true, Mixture{Neighbours: 0.5, Preference: 0.4, Previous: 0.5}, 5, 4, 1},
 	} {
 		q := domain.Question{Count: c.count}
 		if c.previous {
@@ -227,7 +227,7 @@ func TestRequestsHaveARange(t *testing.T) {
 		{RefineOptions{Candidates: 1, Remaining: MaxLookAhead}, true}, {RefineOptions{Candidates: 1, Remaining: MaxLookAhead + 1}, false}, {RefineOptions{Candidates: 1, Remaining: -1}, false},
 		{RefineOptions{Candidates: 1, TimeLimit: 1}, true}, {RefineOptions{Candidates: 1, TimeLimit: -1}, false}, {RefineOptions{Candidates: 1, FlowSteps: MaxFlowSteps}, true}, {RefineOptions{Candidates: 1, FlowSteps: MaxFlowSteps + 1}, false},
 		{RefineOptions{Candidates: 1 << 18, LookAhead: 1 << 10}, true}, {RefineOptions{Candidates: 1<<18 + 1, LookAhead: 1 << 10}, false},
-		{RefineOptions{Candidates: 1, Mixture: Mixture{0.5, 0.25, 0.25}}, true}, {RefineOptions{Candidates: 1, Mixture: Mixture{0.5, 0.25, 0.26}}, false},
+		{RefineOptions{Candidates: 1, Mixture: Mixture{Neighbours: 0.5, Preference: 0.25, Previous: 0.25}}, true}, {RefineOptions{Candidates: 1, Mixture: Mixture{Neighbours: 0.5, Preference: 0.25, Previous: 0.26}}, false},
 		{RefineOptions{Candidates: 1, Mixture: Mixture{Neighbours: -0.1}}, false}, {RefineOptions{Candidates: 1, Mixture: Mixture{Preference: -0.1}}, false}, {RefineOptions{Candidates: 1, Mixture: Mixture{Previous: -0.1}}, false}, {RefineOptions{Candidates: 1, Mixture: Mixture{Previous: math.NaN()}}, false},
 	} {
 		if err := r.checkRefine(&c.o, &question); (err == nil) != c.ok {
