@@ -50,6 +50,14 @@ def ended(runs: dict, task: str, method: str) -> list[dict[str, float]]:
     return [r for r in last if r["interactions"] >= 0.97 * interactions]
 
 
+def plain(svg: str) -> str:
+    """A figure without what nobody sees: its metadata, groups' names that nothing refers to, and white space."""
+    svg = re.sub(r" *<metadata>.*?</metadata>\n", "", svg, flags=re.DOTALL)
+    svg = re.sub(r' id="(?:figure|axes|patch|line2d|text|xtick|ytick|matplotlib|legend|PolyCollection|FillBetweenPolyCollection)[\w.]*"', "", svg)
+    svg = re.sub(r" *\n([LCQMz])", r"\1", svg)
+    return re.sub(r"(?<=[LCQM]) (?=[-\d])|^ +|(?<=\.\d\d) \n|\n(?=\")", "", svg, flags=re.MULTILINE)
+
+
 def draw(task: str, methods: dict) -> None:
     """Return and cost over interactions, each seed thin, their mean thick."""
     figure, axes = plt.subplots(1, 2, figsize=(8, 2.6), layout="constrained")
@@ -73,7 +81,7 @@ def draw(task: str, methods: dict) -> None:
     drawn = io.StringIO()
     figure.savefig(drawn, format="svg", metadata={"Date": None})
     hundredths = re.sub(r"-?\d+\.\d{3,}", lambda m: f"{float(m[0]):.2f}", drawn.getvalue())  # of a point: half of the file
-    (FIGURES / f"{task}.svg").write_text(hundredths)
+    (FIGURES / f"{task}.svg").write_text(plain(hundredths))
     plt.close(figure)
 
 
