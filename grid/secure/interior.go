@@ -70,10 +70,11 @@ type interior struct {
 	shift, lastShift float64
 	barrier, error   float64
 	smoothing        float64
-	elastic          bool // balances after outages are elastic
-	monotone         bool // barrier held from the start
-	warm             bool // started at an earlier result
-	unsolvedOutage   bool // the last round added an outage without a power flow
+	elastic          bool    // balances after outages are elastic
+	monotone         bool    // barrier held from the start
+	ceiling          float64 // objective that a try of other modes has to come below; 0: none
+	warm             bool    // started at an earlier result
+	unsolvedOutage   bool    // the last round added an outage without a power flow
 	iterations       int
 	kkt              KKT
 	lastObjective    float64
@@ -301,6 +302,8 @@ func (p *interior) run(ctx context.Context, maxIterations int, goal tolerances) 
 			return Numerical
 		case ctx.Err() != nil:
 			return NotSolved
+		case p.ceiling > 0 && max(m.mismatch, m.violation) <= wideTolerances.feasibility/10 && f-2*gap > p.ceiling:
+			return Insecure
 		}
 		good := max(m.mismatch, m.violation) <= goal.feasibility && p.kkt.Gradient <= goal.gradient
 		if p.shifted {

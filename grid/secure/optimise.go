@@ -195,9 +195,8 @@ func (s *Solver) solveElastic(ctx context.Context, p *interior, r *Result, point
 	return status
 }
 
-// reducedCostThreshold is the smallest reduced cost that is tried. At case118's curvatures of two scaled costs a pu²
-// it gains 1e-9. With a thousand set-points a switch takes as long as a whole solve, and less than 1e-7 of the
-// objective is left.
+// reducedCostThreshold is the smallest reduced cost that is tried: at case118's curvatures it gains 1e-9. With a thousand
+// set-points a switch takes as long as a whole solve, and gains of less than coarseGain are left.
 func (p *interior) reducedCostThreshold(objective float64) float64 {
 	if p.sys.setCount > maxPivotedSetPoints {
 		return 2 * math.Sqrt(coarseGain*math.Abs(objective))
@@ -208,9 +207,8 @@ func (p *interior) reducedCostThreshold(objective float64) float64 {
 // improveModes switches units where reduced costs promise a lower cost, and repeats while the cost falls. It reports
 // whether the dispatch changed.
 func (s *Solver) improveModes(ctx context.Context, p *interior, r *Result) (improved bool, status Status) {
-	best := p.objective()
+	best, gains := p.objective(), make([]map[limitKey]float64, len(p.states))
 	var fallback []*state
-	gains := make([]map[limitKey]float64, len(p.states))
 	for range modeRounds {
 		changed := 0
 		for k, t := range p.states[1:] {
@@ -224,17 +222,18 @@ func (s *Solver) improveModes(ctx context.Context, p *interior, r *Result) (impr
 		for k, t := range p.states[1:] {
 			t.switchModes(gains[k+1])
 		}
-		if status := s.solveModes(ctx, p, r, p.startAfterSwitch()); status != converged && status != IterationLimit {
+		if p.sys.setCount > maxPivotedSetPoints {
+			p.ceiling = best - coarseGain*math.Abs(best)
+		}
+		status := s.solveModes(ctx, p, r, p.startAfterSwitch())
+		if p.ceiling = 0; status != converged && status != IterationLimit && status != Insecure {
 			return improved, status
 		}
 		f := p.objective()
-		if !(f < best-minGain*math.Abs(best)) {
+		if status == Insecure || !(f < best-minGain*math.Abs(best)) {
 			break
 		}
-		negligible := p.sys.setCount > maxPivotedSetPoints && best-f < coarseGain*math.Abs(best)
-		if best, improved, fallback = f, true, nil; negligible {
-			break
-		}
+		best, improved, fallback = f, true, nil
 	}
 	if fallback == nil {
 		return improved, converged
@@ -250,14 +249,13 @@ func (s *Solver) improveModes(ctx context.Context, p *interior, r *Result) (impr
 }
 
 const (
-	modeRounds    = 20
-	maxSwitches   = 2  // of one unit, before its penalty rises
-	modeSolves    = 12 // optimisations of one round at most
-	maxModeEffort = 5  // in iterations of one optimisation, after which no unit switches
-	// Most optimisations take fewer iterations. One that does not restarts with elastic balances.
-	hardIterations = 100
+	modeRounds     = 20
+	maxSwitches    = 2    // of one unit, before its penalty rises
+	modeSolves     = 12   // optimisations of one round at most
+	maxModeEffort  = 5    // in iterations of one optimisation, after which no unit switches
+	hardIterations = 100  // of one optimisation before balances are elastic; most take fewer
 	minGain        = 1e-9 // relative decrease of the objective by a switch
-	coarseGain     = 1e-7 // with a thousand set-points
+	coarseGain     = 1e-6 // with a thousand set-points
 	// Widths of the smoothing, pu, and the most iterations of its warm solves.
 	wideSmoothing, narrowSmoothing, warmIterations = 0.1, 0.01, 30
 )

@@ -462,9 +462,8 @@ func (r *Result) countIdle() {
 		if k < 0 {
 			continue
 		}
-		if t := r.states[k+1]; t.isIdle(c) {
-			t.idle++
-		} else {
+		t := r.states[k+1]
+		if t.idle++; !t.isIdle(c) {
 			t.idle = 0
 		}
 	}
