@@ -286,7 +286,7 @@ func compile(ctx context.Context, c *gpc.Case, opt Options, clock func() time.Ti
 	if f := c.Findings().Fatal(); f != nil {
 		return nil, gpc.BadInput(fmt.Errorf("compile: case %s: %s", c.Name(), f))
 	}
-	report := opt.Progress
+	report, last := opt.Progress, Progress{}
 	r := &run{opt: opt, c: c, findings: c.Findings(), dir: opt.Out + ".compile", clock: clock, start: clock()}
 	if plant, ok := def.Plant.(*closedloop.Simulation); ok {
 		if err := r.reuseOptima(plant); err != nil {
@@ -299,6 +299,7 @@ func compile(ctx context.Context, c *gpc.Case, opt Options, clock func() time.Ti
 		if r.since(r.saved) > saveSeconds && !r.excluded.Load() {
 			r.save() // the next that is to be kept reports an error
 		}
+		last = p
 		report(p)
 	}
 	release, err := r.open()
@@ -321,19 +322,20 @@ func compile(ctx context.Context, c *gpc.Case, opt Options, clock func() time.Ti
 	}
 	ctx, stop := context.WithCancel(ctx)
 	var ticking sync.WaitGroup
-	ticking.Go(func() { r.keepTime(ctx) })
+	inTime, cut := context.WithCancel(ctx)
+	defer cut()
+	ticking.Go(func() { r.keepTime(ctx, cut) })
 	defer func() {
 		stop()
 		ticking.Wait()
 	}()
-	if err := r.timeReferences(ctx); err != nil {
-		return nil, err
-	}
-	if err := r.holdOut(); err != nil {
-		return nil, err
-	}
-	reason, err := r.rounds(ctx)
-	if err != nil {
+	reason, err := r.rounds(inTime)
+	switch {
+	case cutShort(ctx, inTime, err) && len(r.journal.Rounds) > 0:
+		reason = noTimeLeft
+	case cutShort(ctx, inTime, err):
+		return nil, option.Errorf("compile: the budget of %v ended before the first map, at %d of %d of %q: give a larger {Budget}, with which the same call goes on, or fewer steps", opt.Budget, last.Done, last.Total, last.Stage)
+	case err != nil:
 		return nil, err
 	}
 	return r.finish(ctx, reason, watch)
@@ -347,6 +349,10 @@ func (r *run) reuseOptima(original *closedloop.Simulation) (err error) {
 		return nil
 	}
 	r.optima.solve, r.optima.cache = plant.Oracle, map[string]optimum{}
+	r.optima.part = func(ctx context.Context) context.Context {
+		start := r.clock()
+		return limited{ctx, func() bool { return r.since(start) > timedReferencesShare*r.opt.Budget.Seconds() }}
+	}
 	plant.Oracle = r.optima.lookUp
 	def := *r.c.Definition()
 	def.Plant = r.plant
@@ -432,7 +438,7 @@ func (r *run) finish(ctx context.Context, reason string, watch *machine.Watch) (
 	if out.Met = out.Test.meets(&r.opt) && !short; !out.Met || out.Test.lacksReferences() {
 		out.Advice = advice(out, &r.opt)
 		if short {
-			out.Advice = fmt.Sprintf("a larger budget: there was no time to test more than %d starts", out.Test.Episodes)
+			out.Advice = fmt.Sprintf("a larger budget: there was no time to test more than %d starts, whose references take %.3g s each", out.Test.Episodes, r.journal.Pace.Reference)
 		} else if c := r.candidates(); len(out.Choice) < len(c) && !out.Choice[0].meets(&r.opt) {
 			out.Advice = "a larger budget, which leaves time to try " + c[len(c)-1].method
 		}

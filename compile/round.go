@@ -198,7 +198,7 @@ func (r *run) solve(ctx context.Context, folder string, seed uint64, points [][]
 		opt.Shard.Index++
 	}
 	if useless := total.Samples == 0 && scenarios == len(points); policy == "" && (useless || len(r.journal.Rounds) == 0 && total.Retained < leastScenarios) {
-		return 0, total, r.unsolved(points[0], &total)
+		return 0, total, r.unsolved(ctx, points[0], &total)
 	}
 	return scenarios, total, nil
 }

@@ -8,6 +8,7 @@ package mixedinteger
 
 import (
 	"cmp"
+	"context"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -69,6 +70,7 @@ type Search struct {
 	rules      *rules
 	continuous []int // entries of the action without a switch
 	half, mid  []float64
+	ctx        context.Context // ends a search of the reference; nil: none
 
 	// Of the decision.
 	decisions   uint64
@@ -301,7 +303,7 @@ func (s *Search) Run(n int, limit time.Duration) *Plan {
 // runPatiently makes rounds until they find nothing better for a while, nor pairs of changes do.
 func (s *Search) runPatiently(e effort) *Plan {
 	vain, best := 0, Plan{Cost: math.Inf(1)}
-	for k := 0; k < mostRounds && vain < patience && s.round(e.round); k++ {
+	for k := 0; k < mostRounds && vain < patience && !s.ended() && s.round(e.round); k++ {
 		vain++
 		if p := s.Best(); p != nil && p.Safe() && s.rollout.gains(p, &best, gain) {
 			vain, best.Cost = 0, p.Cost
@@ -312,6 +314,8 @@ func (s *Search) runPatiently(e effort) *Plan {
 	}
 	return s.Best()
 }
+
+func (s *Search) ended() bool { return s.ctx != nil && s.ctx.Err() != nil }
 
 func roundSize(n, most int) int { return min(most, max(leastRound, (n+rounds-1)/rounds)) }
 
