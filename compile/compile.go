@@ -239,7 +239,8 @@ type run struct {
 	saved     time.Time // when the journal was
 	part      *float64  // seconds of what is being made; nil: of nothing that is counted
 	partStart time.Time
-	excluded  atomic.Bool // work that is not the budget's is in progress
+	excluded  atomic.Bool     // work that is not the budget's is in progress
+	inTime    context.Context // ends with the budget; of data
 
 	continued         bool // there were some
 	contextHasActions bool // the context holds previous actions
@@ -286,7 +287,7 @@ func compile(ctx context.Context, c *gpc.Case, opt Options, clock func() time.Ti
 	if f := c.Findings().Fatal(); f != nil {
 		return nil, gpc.BadInput(fmt.Errorf("compile: case %s: %s", c.Name(), f))
 	}
-	report, last := opt.Progress, Progress{}
+	report := opt.Progress
 	r := &run{opt: opt, c: c, findings: c.Findings(), dir: opt.Out + ".compile", clock: clock, start: clock()}
 	if plant, ok := def.Plant.(*closedloop.Simulation); ok {
 		if err := r.reuseOptima(plant); err != nil {
@@ -299,7 +300,6 @@ func compile(ctx context.Context, c *gpc.Case, opt Options, clock func() time.Ti
 		if r.since(r.saved) > saveSeconds && !r.excluded.Load() {
 			r.save() // the next that is to be kept reports an error
 		}
-		last = p
 		report(p)
 	}
 	release, err := r.open()
@@ -322,20 +322,16 @@ func compile(ctx context.Context, c *gpc.Case, opt Options, clock func() time.Ti
 	}
 	ctx, stop := context.WithCancel(ctx)
 	var ticking sync.WaitGroup
-	inTime, cut := context.WithCancel(ctx)
+	var cut func()
+	r.inTime, cut = context.WithCancel(ctx)
 	defer cut()
 	ticking.Go(func() { r.keepTime(ctx, cut) })
 	defer func() {
 		stop()
 		ticking.Wait()
 	}()
-	reason, err := r.rounds(inTime)
-	switch {
-	case cutShort(ctx, inTime, err) && len(r.journal.Rounds) > 0:
-		reason = noTimeLeft
-	case cutShort(ctx, inTime, err):
-		return nil, option.Errorf("compile: the budget of %v ended before the first map, at %d of %d of %q: give a larger {Budget}, with which the same call goes on, or fewer steps", opt.Budget, last.Done, last.Total, last.Stage)
-	case err != nil:
+	reason, err := r.rounds(ctx)
+	if err != nil {
 		return nil, err
 	}
 	return r.finish(ctx, reason, watch)

@@ -27,6 +27,8 @@ const (
 	// maxReservedShare of a budget is the most reserved for choice and test, untimedShare what is reserved at least
 	// before the methods are timed. What follows a test may use maxOverrun of a budget beyond it.
 	maxReservedShare, untimedShare, maxOverrun = 0.5, 0.25, 0.1
+	// graceSeconds are the least time beyond the budget in which the least data may be solved.
+	graceSeconds = 10
 	// timedReferences are solved before the first round, from held-out starts, so that their optima are cached.
 	// There are fewer where they would take more than timedReferencesShare of the budget.
 	timedReferences, timedReferencesShare = 8, 0.1

@@ -411,7 +411,7 @@ func TestABudgetHoldsWhereNothingEnds(t *testing.T) {
 	elapsed.Store(0)
 	def.Solver = endless{Solver: def.Solver, wait: wait}
 	opt.Out = filepath.Join(t.TempDir(), "sled.safetensors")
-	if _, err := compile(t.Context(), require.Get(gpc.NewCase(def))(t), opt, now); err == nil || !strings.Contains(err.Error(), "ended before the first map") {
+	if _, err := compile(t.Context(), require.Get(gpc.NewCase(def))(t), opt, now); err == nil || !strings.Contains(err.Error(), "ended with 0 of 2 scenarios") {
 		t.Error(err)
 	}
 }

@@ -315,14 +315,14 @@ func (r *run) continueTime() error {
 	return err
 }
 
-// keepTime writes the time until ctx ends, so that a run that is killed counts in all that it does. It cuts rounds that are late.
+// keepTime writes the time until ctx ends, so that a run that is killed counts in all that it does. It cuts data that are late.
 func (r *run) keepTime(ctx context.Context, cut func()) {
 	for ticks := time.Tick(saveSeconds * time.Second); ; {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticks:
-			if r.spent() > (1+maxOverrun/2)*r.opt.Budget.Seconds() {
+			if budget := r.opt.Budget.Seconds(); r.spent() > budget+max(maxOverrun/2*budget, graceSeconds) {
 				cut()
 			}
 			if !r.excluded.Load() {
