@@ -229,9 +229,7 @@ func (g *guard) resumeSearch(m *memory, u []float64, r *rollout) {
 }
 
 // steps of the look-ahead from a context.
-func (g *guard) steps(c []float64) int {
-	return lookAhead(g.spec, g.abilities, c, g.opt.Steps, 0)
-}
+func (g *guard) steps(c []float64) int { return lookAhead(g.spec, g.abilities, c, g.opt.Steps, 0) }
 
 // acceptPlan accepts a plan for a loop: the new one if it is safe, else the incumbent if it is safe. Otherwise it takes
 // the best of both and of a solver's plan.

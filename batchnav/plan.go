@@ -38,10 +38,8 @@ type plan struct {
 
 // keepsLimits reports whether a plan keeps the limits to its end; safe, whether it does by more than the noise.
 func (p *plan) keepsLimits() bool { return p.steps > 0 && p.fails == p.steps }
-
-func (p *plan) safe() bool { return p.keepsLimits() && !p.narrow }
-
-func (p *plan) forget() { p.actions, p.steps, p.fails = p.actions[:0], 0, 0 }
+func (p *plan) safe() bool        { return p.keepsLimits() && !p.narrow }
+func (p *plan) forget()           { p.actions, p.steps, p.fails = p.actions[:0], 0, 0 }
 
 // take makes it a plan of actions that keep the limits to their end, in unknown states.
 func (p *plan) take(actions []float64, nu int) {

@@ -145,6 +145,4 @@ func parseRanges(texts []string) ([]dataset.Range, error) {
 
 // CommandLine is the command as a reader would type it, without the path of the
 // binary.
-func (a *App) CommandLine() string {
-	return strings.Join(append([]string{a.Name}, a.args...), " ")
-}
+func (a *App) CommandLine() string { return strings.Join(append([]string{a.Name}, a.args...), " ") }

@@ -146,14 +146,13 @@ func RenderEvaluation(w io.Writer, results []*closedloop.Result) {
 			renderReferences(w, r.Method, r.Episodes, r.Regret.N, r.NoReference)
 		}
 		renderBest(w, r.Method, r.BestKnown, r.Episodes)
-		if r.Ended != "" {
-			fmt.Fprintln(w, r.Ended)
-		}
 		if r.Integration != nil {
 			fmt.Fprintf(w, "%s: %s\n", r.Method, r.Integration)
 		}
-		if r.SteadyState != "" {
-			fmt.Fprintln(w, r.SteadyState)
+		for _, text := range []string{r.SteadyState, r.Unfinished} {
+			if text != "" {
+				fmt.Fprintln(w, text)
+			}
 		}
 		renderBeyond(w, r.Excursions)
 	}

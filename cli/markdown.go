@@ -94,9 +94,7 @@ var (
 )
 
 // escaped is a text whose options stand as code, and whose signs Markdown leaves alone.
-func escaped(text string) string {
-	return spoken.ReplaceAllString(notProse.Replace(text), "`$0`")
-}
+func escaped(text string) string { return spoken.ReplaceAllString(notProse.Replace(text), "`$0`") }
 
 // inCell is a text for a cell of a table.
 func inCell(text string) string { return strings.ReplaceAll(text, "|", `\|`) }

@@ -222,6 +222,4 @@ func (f folding) Write(text []byte) (int, error) {
 	return len(text), err
 }
 
-func numeric(s string) bool {
-	return s != "" && strings.Trim(s, "0123456789.+-e%× ") == ""
-}
+func numeric(s string) bool { return s != "" && strings.Trim(s, "0123456789.+-e%× ") == "" }

@@ -42,8 +42,8 @@ func TestAnEvaluationKeepsItsBudget(t *testing.T) {
 		start := time.Now()
 		opt.Budget = 100 * time.Second
 		r := require.Get(closedloop.Evaluate(t.Context(), c, factory, opt))(t)
-		if elapsed := time.Since(start); elapsed > 110*time.Second || r.Episodes != 3 || !strings.Contains(r.Ended, "3 of 20 episodes") {
-			t.Errorf("%d episodes in %v: %q", r.Episodes, elapsed, r.Ended)
+		if elapsed := time.Since(start); elapsed > 110*time.Second || r.Episodes != 3 || !strings.Contains(r.Unfinished, "3 of 20 episodes") {
+			t.Errorf("%d episodes in %v: %q", r.Episodes, elapsed, r.Unfinished)
 		}
 		if len(r.NoReference) != 1 || r.NoReference[0].Episodes != 3 || !strings.Contains(r.NoReference[0].Text(3), "larger budget") {
 			t.Errorf("missing references: %+v", r.NoReference)

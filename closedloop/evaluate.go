@@ -86,10 +86,10 @@ func Evaluate(ctx context.Context, c *domain.Case, factory func() (domain.Contro
 		}
 	}
 	err = e.run(ctx, next)
-	spent := context.Cause(ctx) == errBudget
-	if done := e.log.sum.total.Episodes; err != nil && spent && done == 0 {
+	late := context.Cause(ctx) == errBudget
+	if err != nil && late && e.log.sum.total.Episodes == 0 {
 		return nil, option.Errorf("the budget of %v ended before the first of %d episodes was driven and compared: give a larger {Budget}, or fewer steps", opt.Budget, opt.Episodes)
-	} else if err != nil && !spent {
+	} else if err != nil && !late {
 		return e.log.sum.result(&e.header), err
 	}
 	if err := e.log.close(); err != nil {
@@ -97,9 +97,9 @@ func Evaluate(ctx context.Context, c *domain.Case, factory func() (domain.Contro
 	}
 	result := e.log.sum.result(&e.header)
 	if result.Excursions = excursions; err != nil {
-		result.Ended = fmt.Sprintf("the budget of %v ended after %d of %d episodes: a larger one drives more", opt.Budget, result.Episodes, opt.Episodes)
+		result.Unfinished = fmt.Sprintf("the budget of %v ended after %d of %d episodes: a larger one drives more", opt.Budget, result.Episodes, opt.Episodes)
 	}
-	if opt.Scenes == nil && !spent {
+	if opt.Scenes == nil && !late {
 		result.SteadyState = SteadyStateRemark(c, opt.Seed, opt.Episodes, opt.Preference)
 	}
 	if result.Load, err = watch.End(); err != nil {
@@ -108,7 +108,7 @@ func Evaluate(ctx context.Context, c *domain.Case, factory func() (domain.Contro
 	if result.Load != nil {
 		result.Load.Partial = resumed
 	}
-	if opt.Finer != nil && !spent {
+	if opt.Finer != nil && !late {
 		result.Integration, err = opt.Finer.check(ctx, result, factory, opt)
 	}
 	if context.Cause(ctx) == errBudget {

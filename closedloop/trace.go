@@ -113,9 +113,7 @@ type Header struct {
 }
 
 // count is how many episodes the file of a header's shard holds when it is whole.
-func (h *Header) count() int {
-	return (h.Episodes - h.Shard[0] + h.Shard[1] - 1) / h.Shard[1]
-}
+func (h *Header) count() int { return (h.Episodes - h.Shard[0] + h.Shard[1] - 1) / h.Shard[1] }
 
 // threads at the end of a device's name are what its host gave the process.
 var threads = regexp.MustCompile(`, \d+ threads$`)

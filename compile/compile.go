@@ -241,6 +241,7 @@ type run struct {
 	partStart time.Time
 	excluded  atomic.Bool     // work that is not the budget's is in progress
 	inTime    context.Context // ends with the budget; of data
+	cut       func()
 
 	continued         bool // there were some
 	contextHasActions bool // the context holds previous actions
@@ -322,10 +323,8 @@ func compile(ctx context.Context, c *gpc.Case, opt Options, clock func() time.Ti
 	}
 	ctx, stop := context.WithCancel(ctx)
 	var ticking sync.WaitGroup
-	var cut func()
-	r.inTime, cut = context.WithCancel(ctx)
-	defer cut()
-	ticking.Go(func() { r.keepTime(ctx, cut) })
+	r.inTime, r.cut = context.WithCancel(ctx)
+	ticking.Go(func() { r.keepTime(ctx) })
 	defer func() {
 		stop()
 		ticking.Wait()
@@ -391,9 +390,7 @@ func (o *Options) clock() string {
 func (r *run) since(start time.Time) float64 { return r.clock().Sub(start).Seconds() }
 
 // ownData and nearData are the folders of a round's scenarios, the latter near the worst starts; mapFile is its map.
-func (r *run) ownData(round int) string {
-	return filepath.Join(r.dir, fmt.Sprintf("data-%02d", round))
-}
+func (r *run) ownData(round int) string { return filepath.Join(r.dir, fmt.Sprintf("data-%02d", round)) }
 func (r *run) nearData(round int) string {
 	return filepath.Join(r.dir, fmt.Sprintf("near-%02d", round))
 }

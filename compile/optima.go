@@ -23,7 +23,7 @@ import (
 // and by every method. A file of the folder keeps them for the runs that continue.
 type optima struct {
 	solve func(ctx context.Context, s, c []float64, steps int, pref domain.Preference) (float64, [][]float64, error)
-	part  func(ctx context.Context) context.Context // of a reference; nil: all of ctx
+	part  func(ctx context.Context) context.Context // of a reference
 	mu    sync.Mutex
 	cache map[string]optimum // by Start
 	file  *os.File           // nil: none
@@ -86,10 +86,7 @@ func (o *optima) lookUp(ctx context.Context, s, c []float64, steps int, pref dom
 	entry, ok := o.cache[start]
 	o.mu.Unlock()
 	if !ok {
-		part := ctx
-		if o.part != nil {
-			part = o.part(ctx)
-		}
+		part := o.part(ctx)
 		cost, _, err := o.solve(part, s, c, steps, pref)
 		if err != nil && ctx.Err() != nil {
 			return math.NaN(), nil, ctx.Err() // it says nothing of the start

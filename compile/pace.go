@@ -48,8 +48,7 @@ const (
 // timedStarts is the number of a test's starts that are driven again, one after another, for their times: a tenth, 20
 // to 100.
 func timedStarts(tests int) int { return min(tests, max(20, min(tests/10, 100))) }
-
-func (r *run) threads() int { return cmp.Or(r.opt.Threads, runtime.GOMAXPROCS(0)) }
+func (r *run) threads() int     { return cmp.Or(r.opt.Threads, runtime.GOMAXPROCS(0)) }
 
 // parallelEpisodes is the number of episodes that run in the time of one; 1 where CPU time counts all threads.
 func (r *run) parallelEpisodes() float64 {

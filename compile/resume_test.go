@@ -160,7 +160,7 @@ func TestARunEndsBeforeARoundThatWasInterrupted(t *testing.T) {
 func TestOptimaSurviveATornLine(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "optima.jsonl")
 	open := func(solve func() (float64, error)) *optima {
-		o := &optima{cache: map[string]optimum{}, solve: func(context.Context, []float64, []float64, int, domain.Preference) (float64, [][]float64, error) {
+		o := &optima{cache: map[string]optimum{}, part: func(ctx context.Context) context.Context { return ctx }, solve: func(context.Context, []float64, []float64, int, domain.Preference) (float64, [][]float64, error) {
 			cost, err := solve()
 			return cost, nil, err
 		}}

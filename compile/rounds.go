@@ -316,14 +316,14 @@ func (r *run) continueTime() error {
 }
 
 // keepTime writes the time until ctx ends, so that a run that is killed counts in all that it does. It cuts data that are late.
-func (r *run) keepTime(ctx context.Context, cut func()) {
+func (r *run) keepTime(ctx context.Context) {
 	for ticks := time.Tick(saveSeconds * time.Second); ; {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticks:
 			if budget := r.opt.Budget.Seconds(); r.spent() > budget+max(maxOverrun/2*budget, graceSeconds) {
-				cut()
+				r.cut()
 			}
 			if !r.excluded.Load() {
 				_ = durable.WriteJSON(filepath.Join(r.dir, timeName), r.spent(), "") // what the run keeps later reports the error

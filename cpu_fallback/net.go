@@ -57,9 +57,7 @@ const leastChunkFLOPs = 1e6
 var _ backend.Net = (*net)(nil)
 
 // NewNet packs a copy of mlp. It returns an error when mlp does not validate.
-func (b *Backend) NewNet(mlp *model.MLP) (backend.Net, error) {
-	return b.newNet(mlp)
-}
+func (b *Backend) NewNet(mlp *model.MLP) (backend.Net, error) { return b.newNet(mlp) }
 
 func (b *Backend) newNet(mlp *model.MLP) (*net, error) {
 	if mlp == nil {

@@ -102,9 +102,7 @@ type Method struct {
 }
 
 // Called reports whether a name is the method's, now or formerly.
-func (m *Method) Called(name string) bool {
-	return name == m.Name || name != "" && name == m.Formerly
-}
+func (m *Method) Called(name string) bool { return name == m.Name || name != "" && name == m.Formerly }
 
 // Means is what a method is made with.
 type Means struct {

@@ -135,9 +135,7 @@ func (s *Spec) ObjectiveSize() int  { return len(s.Objectives) }
 func (s *Spec) PreferenceSize() int { return 1 + len(s.Objectives) }
 
 // ObservationSize is the input width of E_x: measured state, context, slot.
-func (s *Spec) ObservationSize() int {
-	return s.MeasuredSize() + s.ContextSize() + s.PreferenceSize()
-}
+func (s *Spec) ObservationSize() int { return s.MeasuredSize() + s.ContextSize() + s.PreferenceSize() }
 
 // OracleSize is the input width of E_o: state, priority σ, objectives J.
 func (s *Spec) OracleSize() int { return s.MeasuredSize() + 2*s.ObjectiveSize() }

@@ -133,6 +133,4 @@ func openAuto(o Options) (Engine, string, error) {
 
 // leaves tells an error with which an object leaves the GPU: a fault, or a size that
 // the kernels do not take.
-func leaves(err error) bool {
-	return driver.IsFault(err) || errors.Is(err, errors.ErrUnsupported)
-}
+func leaves(err error) bool { return driver.IsFault(err) || errors.Is(err, errors.ErrUnsupported) }

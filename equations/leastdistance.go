@@ -30,9 +30,7 @@ func newLeastDistance(variables, constraints int) leastDistance {
 	}
 }
 
-func (q *leastDistance) row(k int) []float64 {
-	return q.a[k*(q.variables+1) : (k+1)*(q.variables+1)]
-}
+func (q *leastDistance) row(k int) []float64 { return q.a[k*(q.variables+1) : (k+1)*(q.variables+1)] }
 
 // solve writes x; false where there is none.
 func (q *leastDistance) solve(slack bool) bool {

@@ -309,8 +309,7 @@ type workspace struct {
 }
 
 // Moving implements domain.Stages, as the methods below do.
-func (w *workspace) Moving() []int { return w.active }
-
+func (w *workspace) Moving() []int   { return w.active }
 func (w *workspace) Limiting() []int { return w.constrained }
 
 func (w *workspace) Round(level int) {

@@ -150,9 +150,7 @@ func (n *net) Metric(z tensor.Matrix, lambda float32, g tensor.Matrix) error {
 }
 
 // fused reports whether the metric is made without the Jacobian in memory.
-func (b *Backend) fused(n packedNet) bool {
-	return n.in <= b.jacobianShape(n).columns
-}
+func (b *Backend) fused(n packedNet) bool { return n.in <= b.jacobianShape(n).columns }
 
 // jacobian queues the Jacobians of rows whose masks are known.
 func (q *queue) jacobian(n packedNet, rows int, mask, jac driver.Pointer) {

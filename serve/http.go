@@ -82,7 +82,6 @@ type problem struct {
 }
 
 func (p *problem) Error() string { return p.err.Error() }
-
 func (p *problem) Unwrap() error { return p.err }
 
 func problemf(status int, format string, args ...any) error {

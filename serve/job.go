@@ -69,9 +69,7 @@ func (j *job) finished() bool {
 }
 
 // overdue reports whether its deadline has passed, whether or not its clock has rung.
-func (j *job) overdue() bool {
-	return j.timer.Load() != nil && !time.Now().Before(j.request.Deadline)
-}
+func (j *job) overdue() bool { return j.timer.Load() != nil && !time.Now().Before(j.request.Deadline) }
 
 // stop stops its clock and its front.
 func (j *job) stop() {

@@ -12,9 +12,7 @@ type panicError struct{ value any }
 func (e *panicError) Error() string { return fmt.Sprintf("panic: %v", e.value) }
 
 // panicked reports whether an error was a panic.
-func panicked(err error) bool {
-	return errors.As(err, new(*panicError))
-}
+func panicked(err error) bool { return errors.As(err, new(*panicError)) }
 
 // guarded makes a panic of f an error.
 func (s *Server) guarded(f func() error) (err error) {

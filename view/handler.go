@@ -145,8 +145,7 @@ type headOnly struct {
 	status int
 }
 
-func (h *headOnly) WriteHeader(status int) { h.status = status }
-
+func (h *headOnly) WriteHeader(status int)      { h.status = status }
 func (h *headOnly) Write(p []byte) (int, error) { return len(p), nil }
 
 // errGone is of what is not at hand.

@@ -22,9 +22,7 @@ type stage struct {
 }
 
 // row are derivatives of entry i by what is estimated.
-func (l *linearised) row(d []float64, i int) []float64 {
-	return d[i*l.width+l.nu:][:l.n]
-}
+func (l *linearised) row(d []float64, i int) []float64 { return d[i*l.width+l.nu:][:l.n] }
 
 // stages are several, one after another.
 type stages struct {

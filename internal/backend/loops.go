@@ -100,9 +100,7 @@ func (c *LoopsConfig) Validate() error {
 }
 
 // Retracts tells whether a decision ends with the retraction of its latent.
-func (c *LoopsConfig) Retracts() bool {
-	return c.RetractionMix > 0 && c.Codes.Rows > 0 && !c.Direct
-}
+func (c *LoopsConfig) Retracts() bool { return c.RetractionMix > 0 && c.Codes.Rows > 0 && !c.Direct }
 
 // Steering says what a decision does with a loop's priority σ.
 type Steering uint8

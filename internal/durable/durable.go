@@ -336,6 +336,4 @@ func resolve(path string) (string, error) {
 func Sum(sum [32]byte) string { return hex.EncodeToString(sum[:]) }
 
 // IsSum reports whether text has that form.
-func IsSum(text string) bool {
-	return len(text) == 64 && strings.Trim(text, "0123456789abcdef") == ""
-}
+func IsSum(text string) bool { return len(text) == 64 && strings.Trim(text, "0123456789abcdef") == "" }

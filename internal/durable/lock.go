@@ -89,9 +89,7 @@ func Acquire(path string) (*Lock, error) {
 }
 
 // Release removes the lock file and lets go of the lock.
-func (l *Lock) Release() error {
-	return errors.Join(os.Remove(l.path), l.file.Close())
-}
+func (l *Lock) Release() error { return errors.Join(os.Remove(l.path), l.file.Close()) }
 
 // ownerOf reads a lock file; the zero Owner where it says nothing yet.
 func ownerOf(path string) (o Owner) {

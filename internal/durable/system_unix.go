@@ -29,8 +29,7 @@ func withoutLocks(err error) bool {
 }
 
 // gone reports whether there is no process of that number.
-func gone(pid int) bool { return errors.Is(unix.Kill(pid, 0), unix.ESRCH) }
-
+func gone(pid int) bool            { return errors.Is(unix.Kill(pid, 0), unix.ESRCH) }
 func rename(from, to string) error { return os.Rename(from, to) }
 
 // syncFolder makes a rename in a folder last; not every file system can.

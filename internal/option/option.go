@@ -25,7 +25,6 @@ var field = regexp.MustCompile(`\{([A-Z]\w*)\}`)
 
 // Error has the fields by their own names.
 func (e *Error) Error() string { return e.in(func(name string) string { return name }) }
-
 func (e *Error) Unwrap() error { return e.err }
 
 func (e *Error) in(word func(name string) string) string {

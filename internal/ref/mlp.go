@@ -175,8 +175,7 @@ func scaled(a float64, x []float64) []float64 {
 }
 
 func squaredNorm(a []float64) float64 { return dot(a, a) }
-
-func norm(a []float64) float64 { return math.Sqrt(dot(a, a)) }
+func norm(a []float64) float64        { return math.Sqrt(dot(a, a)) }
 
 // wide copies one float32 row into float64.
 func wide(row []float32) []float64 {

@@ -203,8 +203,7 @@ func (l *library) DestroyContext(c ContextHandle) error {
 }
 
 func (l *library) SetContext(c ContextHandle) error { return l.call("cuCtxSetCurrent", uintptr(c)) }
-
-func (l *library) Synchronize() error { return l.call("cuCtxSynchronize") }
+func (l *library) Synchronize() error               { return l.call("cuCtxSynchronize") }
 
 // Options of cuModuleLoadDataEx.
 const (

@@ -15,8 +15,7 @@ func Find(int) (*Compiler, error) { return nil, &MissingError{Tried: names} }
 func Open(library string) (*Compiler, error) { return nil, &MissingError{Tried: []string{library}} }
 
 // Older and Architectures are never called: there is no Compiler.
-func (c *Compiler) Older(int) bool { return false }
-
+func (c *Compiler) Older(int) bool       { return false }
 func (c *Compiler) Architectures() []int { return nil }
 
 // Compile is never called: there is no Compiler.

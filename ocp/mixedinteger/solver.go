@@ -77,13 +77,11 @@ func NewSolver(problem domain.Problem, shares Shares, axes []domain.Variable, in
 
 // Abilities implements domain.Able.
 func (s *Solver) Abilities() *domain.SolverAbilities {
-	return &domain.SolverAbilities{Start: s.initial, Until: func(ctx context.Context) domain.Solver { return s.until(ctx) }}
-}
-
-func (s *Solver) until(ctx context.Context) *Solver {
-	copied := *s
-	copied.ctx, copied.shares.Solver = ctx, s.shares.Solver.Until(ctx).(*ocp.Solver)
-	return &copied
+	return &domain.SolverAbilities{Start: s.initial, Until: func(ctx context.Context) domain.Solver {
+		copied := *s
+		copied.ctx, copied.shares.Solver = ctx, s.shares.Solver.Until(ctx).(*ocp.Solver)
+		return &copied
+	}}
 }
 
 // Parameters implements domain.Solver, as do the methods below.
@@ -297,7 +295,7 @@ func (s *Solver) eachAction(f func(action, shares int, switched bool)) {
 
 // Oracle is the reference of an episode: its cost and its plan.
 func (s *Solver) Oracle(ctx context.Context, state, c []float64, steps int, pref domain.Preference) (cost float64, plan [][]float64, err error) {
-	best, err := s.until(ctx).Reference(state, c, steps, pref)
+	best, err := s.Abilities().Until(ctx).(*Solver).Reference(state, c, steps, pref)
 	if err != nil {
 		return 0, nil, err
 	}

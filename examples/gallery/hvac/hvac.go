@@ -52,8 +52,7 @@ const (
 func rise[T dual.Scalar](x T) T { return 0.5 + 0.5*dual.Tanh(x) }
 
 // occupied is 1 between arrival and leaving, and 0 at night.
-func occupied[T dual.Scalar](c []T) T { return between(24*c[clock], c[arrive], c[leave]) }
-
+func occupied[T dual.Scalar](c []T) T        { return between(24*c[clock], c[arrive], c[leave]) }
 func between[T dual.Scalar](h, from, to T) T { return rise(2*(h-from)) * rise(2*(to-h)) }
 
 // tariff has a peak in the evening.

@@ -96,9 +96,7 @@ func (r *Room) Indicators(s, _, c, delta []float64) {
 }
 
 // air is the air's temperature after a step without heat.
-func air(s, c []float64) float64 {
-	return s[0] + wall*(s[1]-s[0]) + outside*(c[weather]-s[0])
-}
+func air(s, c []float64) float64 { return s[0] + wall*(s[1]-s[0]) + outside*(c[weather]-s[0]) }
 
 // Step is the known dynamics.
 func (r *Room) Step(s, c, u, sNext, cNext []float64) {
@@ -138,9 +136,7 @@ func (r *Room) Project(s, c, u []float64) bool {
 func (r *Room) Fallback(_, _, u []float64) { clear(u) }
 
 // Remaining is domain.ProblemAbilities.Remaining.
-func (r *Room) Remaining(c []float64) int {
-	return max(1, steps-int(math.Round(c[clock]*steps)))
-}
+func (r *Room) Remaining(c []float64) int { return max(1, steps-int(math.Round(c[clock]*steps))) }
 
 // axes are the scenario's parameters with their ranges.
 var axes = []domain.Variable{

@@ -141,8 +141,7 @@ func (o op) words() int {
 }
 
 // onRow says that a run is of one row.
-func (o op) onRow() bool { return o == opRow || o == opRowSum }
-
+func (o op) onRow() bool  { return o == opRow || o == opRowSum }
 func (o op) headed() bool { return reduces[o.plain()] || o.onRow() }
 func (o op) rowed() bool  { return o.onRow() || o >= stretch }
 

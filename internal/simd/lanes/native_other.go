@@ -5,6 +5,5 @@ package lanes
 // native is for other systems.
 type native struct{}
 
-func newNative(*Compiled) *native { return nil }
-
+func newNative(*Compiled) *native       { return nil }
 func (*native) run(int, []float64) bool { return false }

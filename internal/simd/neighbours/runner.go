@@ -16,6 +16,5 @@ func Threads(threads int) Runner { return goroutines(max(threads, 1)) }
 
 type goroutines int
 
-func (g goroutines) Threads() int { return int(g) }
-
+func (g goroutines) Threads() int                              { return int(g) }
 func (g goroutines) Run(chunks int, f func(worker, chunk int)) { parallel.Each(int(g), chunks, f) }

@@ -156,9 +156,7 @@ func (c *Code) cosh(x Value) Value {
 }
 
 // atan reduces and approximates as Cephes' atan.c.
-func (c *Code) atan(x Value) Value {
-	return c.withSign(c.atanOf(c.apply(abs, x)), x)
-}
+func (c *Code) atan(x Value) Value { return c.withSign(c.atanOf(c.apply(abs, x)), x) }
 
 // atanOf is the angle of x ≥ 0.
 func (c *Code) atanOf(x Value) Value {
