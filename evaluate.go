@@ -100,6 +100,8 @@ func (c *Case) Evaluate(ctx context.Context, s Setup, e engine.Options, opt clos
 	if err != nil {
 		return nil, err
 	}
+	ctx, cancel := opt.Within(ctx)
+	defer cancel()
 	c = c.cancellable(ctx)
 	setting, err := c.computing(s, e)
 	if err != nil {

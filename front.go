@@ -86,7 +86,7 @@ func (c *Case) ExactFront(ctx context.Context, obs batchnav.Observation, opt bat
 // optima plans by a solver whose plans no start changes: that knows the optimal action in any state, or a reference. nil: there is none.
 func (c *Case) optima() batchnav.FrontSearch {
 	type reference interface {
-		Oracle(s, c []float64, steps int, pref domain.Preference) (cost float64, plan [][]float64, err error)
+		Oracle(ctx context.Context, s, c []float64, steps int, pref domain.Preference) (cost float64, plan [][]float64, err error)
 	}
 	optimal := domain.AbilitiesOfSolver(c.def.Solver).Optimal
 	if _, ok := c.def.Solver.(reference); !ok && optimal == nil {
@@ -94,7 +94,7 @@ func (c *Case) optima() batchnav.FrontSearch {
 	}
 	return func(ctx context.Context, obs batchnav.Observation, _ []float64, decisions int) (domain.Chosen, error) {
 		if optimal == nil {
-			_, plan, err := domain.SolverUntil(ctx, c.def.Solver).(reference).Oracle(obs.S, obs.C, decisions, obs.Preference)
+			_, plan, err := c.def.Solver.(reference).Oracle(ctx, obs.S, obs.C, decisions, obs.Preference)
 			if errors.Is(err, domain.ErrInfeasible) {
 				return domain.Chosen{}, nil
 			}

@@ -74,6 +74,7 @@ episodes side by side, which changes latencies alone.`,
 	f.StringVar(&mcapFile, "mcap", "", "write the episodes as MCAP too, for Foxglove and Rerun (gpc mcap does it of a trace)")
 	f.BoolVar(&opt.Resume, "resume", false, "continue the trace after its last complete episode")
 	f.StringVar(&shard, "shard", "", "i/n: run every n-th episode, from i"+ShardUsage)
+	f.DurationVar(&opt.Budget, "budget", 0, "time of the evaluation, such as 2m, after which it has the episodes that were driven; a reference has half of the time that is left (default: no limit)")
 	f.IntVar(&opt.Threads, "parallel", 1, "episodes run side by side")
 	requeueFlag(cmd, "; with --resume")
 	cmd.AddCommand(a.pairCommand(), a.joinCommand(), a.compareCommand())
@@ -148,8 +149,10 @@ func RenderEvaluation(w io.Writer, results []*closedloop.Result) {
 		if r.Integration != nil {
 			fmt.Fprintf(w, "%s: %s\n", r.Method, r.Integration)
 		}
-		if r.SteadyState != "" {
-			fmt.Fprintln(w, r.SteadyState)
+		for _, text := range []string{r.SteadyState, r.Unfinished} {
+			if text != "" {
+				fmt.Fprintln(w, text)
+			}
 		}
 		renderBeyond(w, r.Excursions)
 	}

@@ -87,6 +87,7 @@ var limits = map[string]limit{
 var longest = map[string]time.Duration{
 	"bench time":               time.Hour,
 	"compile budget":           30 * 24 * time.Hour,
+	"eval budget":              30 * 24 * time.Hour,
 	"eval guard-deadline":      time.Hour,
 	"eval pair guard-deadline": time.Hour,
 	"steer guard-deadline":     time.Hour,

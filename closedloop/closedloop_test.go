@@ -30,7 +30,7 @@ func cartCase(t testing.TB) *domain.Case {
 	cart := testdomain.NewCart(steps)
 	plant := closedloop.Simulated(cart, []domain.Variable{{Name: "q0", Lo: -1.5, Hi: 1.5}, {Name: "v0", Lo: -0.5, Hi: 0.5}},
 		func(p, s, c []float64) { s[0], s[1], c[0] = p[0], p[1], 0 })
-	plant.Oracle = func(s, c []float64, n int, pref domain.Preference) (float64, [][]float64, error) {
+	plant.Oracle = func(_ context.Context, s, c []float64, n int, pref domain.Preference) (float64, [][]float64, error) {
 		ep, err := plant.Replay(marshal(t, plant.Params()), marshal(t, map[string]any{"p": []float64{}, "s": s, "c": c, "preference": pref}))
 		if err != nil {
 			return 0, nil, err
@@ -476,7 +476,7 @@ func TestTheOptimumOfADelayHasWhatIsUnderWay(t *testing.T) {
 	cart := testdomain.NewCart(steps)
 	plant := closedloop.Simulated(cart, testdomain.Starts, testdomain.Start)
 	plant.Delay.Periods = delay
-	plant.Oracle = func(s, c []float64, n int, _ domain.Preference) (float64, [][]float64, error) {
+	plant.Oracle = func(_ context.Context, s, c []float64, n int, _ domain.Preference) (float64, [][]float64, error) {
 		if n != steps-delay {
 			t.Errorf("an optimum of %d decisions, want %d", n, steps-delay)
 		}
@@ -528,7 +528,7 @@ func TestMissingReferencesAreCountedByReason(t *testing.T) {
 	c := cartCase(t)
 	plant := c.Plant.(*closedloop.Simulation)
 	asked := 0
-	plant.Oracle = func(s, _ []float64, _ int, _ domain.Preference) (float64, [][]float64, error) {
+	plant.Oracle = func(_ context.Context, s, _ []float64, _ int, _ domain.Preference) (float64, [][]float64, error) {
 		asked++
 		switch asked % 4 {
 		case 1:

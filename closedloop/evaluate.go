@@ -23,6 +23,7 @@ import (
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/machine"
+	"github.com/gpc-engine/gpc/internal/option"
 	"github.com/gpc-engine/gpc/internal/simd/parallel"
 	"github.com/gpc-engine/gpc/tensor"
 )
@@ -38,6 +39,8 @@ func Evaluate(ctx context.Context, c *domain.Case, factory func() (domain.Contro
 	if c.Plant == nil {
 		return nil, fmt.Errorf("case %q has no plant to simulate; closedloop.Simulated makes one of its dynamics", spec.Name)
 	}
+	ctx, cancel := opt.Within(ctx)
+	defer cancel()
 	header, err := newHeader(c, c.Plant, &opt)
 	if err != nil {
 		return nil, err
@@ -82,15 +85,21 @@ func Evaluate(ctx context.Context, c *domain.Case, factory func() (domain.Contro
 			next = last + opt.ShardCount
 		}
 	}
-	if err := e.run(ctx, next); err != nil {
+	err = e.run(ctx, next)
+	late := context.Cause(ctx) == errBudget
+	if err != nil && late && e.log.sum.total.Episodes == 0 {
+		return nil, option.Errorf("the budget of %v ended before the first of %d episodes was driven and compared: give a larger {Budget}, or fewer steps", opt.Budget, opt.Episodes)
+	} else if err != nil && !late {
 		return e.log.sum.result(&e.header), err
 	}
 	if err := e.log.close(); err != nil {
 		return nil, err
 	}
 	result := e.log.sum.result(&e.header)
-	result.Excursions = excursions
-	if opt.Scenes == nil {
+	if result.Excursions = excursions; err != nil {
+		result.Unfinished = fmt.Sprintf("the budget of %v ended after %d of %d episodes: a larger one drives more", opt.Budget, result.Episodes, opt.Episodes)
+	}
+	if opt.Scenes == nil && !late {
 		result.SteadyState = SteadyStateRemark(c, opt.Seed, opt.Episodes, opt.Preference)
 	}
 	if result.Load, err = watch.End(); err != nil {
@@ -99,8 +108,11 @@ func Evaluate(ctx context.Context, c *domain.Case, factory func() (domain.Contro
 	if result.Load != nil {
 		result.Load.Partial = resumed
 	}
-	if opt.Finer != nil {
+	if opt.Finer != nil && !late {
 		result.Integration, err = opt.Finer.check(ctx, result, factory, opt)
+	}
+	if context.Cause(ctx) == errBudget {
+		return result, nil
 	}
 	return result, err
 }

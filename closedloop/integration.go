@@ -44,6 +44,7 @@ func (f *Finer) check(ctx context.Context, r *Result, factory func() (domain.Con
 	if err != nil {
 		return nil, err
 	}
+	opt.Episodes = better.Episodes // fewer where a budget ended them
 	mean := func(o *Outcomes) (cost, safe Number) {
 		first := o.list()[:min(opt.Episodes, len(o.Episode))]
 		for _, e := range first {

@@ -1,9 +1,11 @@
 package closedloop
 
 import (
+	"context"
 	"math"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/gpc-engine/gpc/domain"
 )
@@ -26,7 +28,7 @@ func (o optimum) improved(cs *domain.Case, ep domain.Episode, end *End) optimum 
 	if !ok || e.plant.Oracle == nil || !end.Safe || !weak() {
 		return o
 	}
-	solver := e.plant.Solver
+	solver := domain.SolverUntil(e.ctx, e.plant.Solver)
 	if e.plant.Problem == cs.Problem {
 		solver = cs.Solver
 	}
@@ -65,6 +67,14 @@ func (e *simulated) solveDriven(horizon domain.Horizon) (float64, bool) {
 		cost, solved = cost+out.Cost, solved && !out.Failed
 	}
 	return cost, solved && err == nil
+}
+
+// halfTheTime is what a reference has of the time that is left, so that other episodes have some.
+func halfTheTime(ctx context.Context) (context.Context, context.CancelFunc) {
+	if end, ok := ctx.Deadline(); ok {
+		return context.WithDeadline(ctx, end.Add(-time.Until(end)/2))
+	}
+	return ctx, func() {}
 }
 
 // optimumOf asks the episode.

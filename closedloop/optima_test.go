@@ -1,6 +1,7 @@
 package closedloop_test
 
 import (
+	"context"
 	"math"
 	"testing"
 
@@ -44,8 +45,8 @@ func TestReferenceThatAMethodBeats(t *testing.T) {
 		plant.Delay.Periods, c.Delay = x.delay, domain.Delay{Periods: x.delay}
 		solve := plant.Oracle
 		best := row(t, c, "oracle", rowOptions())
-		plant.Oracle = func(s, c []float64, n int, pref domain.Preference) (float64, [][]float64, error) {
-			cost, plan, err := solve(s, c, n, pref)
+		plant.Oracle = func(ctx context.Context, s, c []float64, n int, pref domain.Preference) (float64, [][]float64, error) {
+			cost, plan, err := solve(ctx, s, c, n, pref)
 			if x.factor == 0 {
 				return math.NaN(), nil, domain.ErrNotConverged
 			}
@@ -82,8 +83,8 @@ func TestPairedMethodsHaveTheBestReference(t *testing.T) {
 	plant := c.Plant.(*closedloop.Simulation)
 	want := row(t, c, "mppi-16", rowOptions())
 	solve := plant.Oracle
-	plant.Oracle = func(s, c []float64, n int, pref domain.Preference) (float64, [][]float64, error) {
-		cost, plan, err := solve(s, c, n, pref)
+	plant.Oracle = func(ctx context.Context, s, c []float64, n int, pref domain.Preference) (float64, [][]float64, error) {
+		cost, plan, err := solve(ctx, s, c, n, pref)
 		return 1.3 * cost, plan, err
 	}
 	var all []closedloop.Contender

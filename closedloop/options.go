@@ -2,6 +2,8 @@ package closedloop
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -46,6 +48,8 @@ type Options struct {
 	Interval time.Duration
 	// Clock times decisions and what is done between them; nil: the wall's.
 	Clock func() time.Time
+	// Budget is the time of the whole evaluation, which then has the episodes that it was driven for; 0: no limit.
+	Budget time.Duration
 	// Limit is the load of the machine above which nothing is run, or returned.
 	Limit LoadLimit
 	// Progress, if set, is called before the first episode and after each, Visit with each that was run.
@@ -70,6 +74,17 @@ type (
 	Load      = machine.Load
 	LoadLimit = machine.Limit
 )
+
+// errBudget ends an evaluation whose budget is spent.
+var errBudget = errors.New("the budget is spent")
+
+// Within is a context that ends with the budget.
+func (o *Options) Within(ctx context.Context) (context.Context, context.CancelFunc) {
+	if o.Budget <= 0 {
+		return ctx, func() {}
+	}
+	return context.WithTimeoutCause(ctx, o.Budget, errBudget)
+}
 
 // maxEpisodes bounds what a request can ask for.
 const maxEpisodes = 10_000_000

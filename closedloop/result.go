@@ -57,6 +57,7 @@ type Result struct {
 	AtEnd        *Number      `json:"at_end,omitempty"`        // share after the last step
 	ScenesSHA256 string       `json:"scenes_sha256,omitempty"` // of the scenes that were given ([formats.md](formats.md#scene-scene-file)); absent: they were drawn
 	Excursions   []Excursion  `json:"beyond,omitempty"`
+	Unfinished   string       `json:"ended,omitempty"`                // that the budget ended before the last episode; absent: it did not
 	SteadyState  string       `json:"steady_state_outside,omitempty"` // of a plant that runs on, what state's range the optimal steady state at the end of a plan lies outside of, or that there is none; absent: neither
 	// Starts are of an oracle of several solves, absent elsewhere.
 	Starts *StartStatistics `json:"starts,omitempty"`

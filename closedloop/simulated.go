@@ -2,6 +2,7 @@ package closedloop
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -41,7 +42,7 @@ type Simulation struct {
 	Steps int
 	// Oracle, if set, solves an episode from its initial state for its least cost
 	// and the plan [steps][action] that attains it.
-	Oracle func(s, c []float64, steps int, pref domain.Preference) (cost float64, plan [][]float64, err error)
+	Oracle func(ctx context.Context, s, c []float64, steps int, pref domain.Preference) (cost float64, plan [][]float64, err error)
 	// Solver solves this plant where it is another than the model of its case (gpc.Case.On): a method that is given the truth decides by
 	// it. nil: the case's.
 	Solver domain.Solver
@@ -108,20 +109,20 @@ func (m *Simulation) Episode(seed uint64, index int, opt domain.EpisodeOptions) 
 		return nil, fmt.Errorf("episode index is %d, want 0 to the last of the %d given starts", index, len(m.Starts))
 	}
 	m.Initial(scene.P, scene.S, scene.C)
-	return m.measured(scene, seed, index, opt.Noise)
+	return m.measured(scene, seed, index, opt)
 }
 
 // measured is the episode of a scene with measurement noise, which the seed and the index
 // alone say.
-func (m *Simulation) measured(scene simulationScene, seed uint64, index int, noise float64) (domain.Episode, error) {
+func (m *Simulation) measured(scene simulationScene, seed uint64, index int, opt domain.EpisodeOptions) (domain.Episode, error) {
 	if scene.Process == 0 {
 		scene.Process = m.processSeed(seed, index)
 	}
 	ep := m.start(scene)
-	if m.Measurement != nil && noise != 0 {
-		return nil, fmt.Errorf("a measurement noise of %v cannot be added: case %q declares its measurement and the noise of it", noise, m.Problem.Spec().Name)
+	if m.Measurement != nil && opt.Noise != 0 {
+		return nil, fmt.Errorf("a measurement noise of %v cannot be added: case %q declares its measurement and the noise of it", opt.Noise, m.Problem.Spec().Name)
 	}
-	ep.noise = noise
+	ep.noise, ep.ctx = opt.Noise, opt.Until()
 	ep.rng = rand.New(rand.NewPCG(seed^noiseStream, uint64(index)))
 	return ep, nil
 }
@@ -176,7 +177,7 @@ func (m *Simulation) Replay(params, scene json.RawMessage) (domain.Episode, erro
 
 func (m *Simulation) start(scene simulationScene) *simulated {
 	ep := &simulated{
-		plant: m, abilities: domain.AbilitiesOfProblem(m.Problem), scene: scene, s: append([]float64(nil), scene.S...), c: append([]float64(nil), scene.C...),
+		plant: m, ctx: context.Background(), abilities: domain.AbilitiesOfProblem(m.Problem), scene: scene, s: append([]float64(nil), scene.S...), c: append([]float64(nil), scene.C...),
 		nextS: make([]float64, len(scene.S)), nextC: make([]float64, len(scene.C)),
 	}
 	ep.delay = m.Delay
@@ -194,6 +195,7 @@ func (m *Simulation) start(scene simulationScene) *simulated {
 // simulated is one episode of a Simulation.
 type simulated struct {
 	plant              *Simulation
+	ctx                context.Context // ends the search for a reference
 	abilities          *domain.ProblemAbilities
 	scene              simulationScene
 	s, c, nextS, nextC []float64
@@ -291,6 +293,8 @@ func (e *simulated) Oracle() (float64, [][]float64, error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	cost, plan, err := e.plant.Oracle(first.s, first.c, e.Steps()-first.t, e.scene.Preference)
+	ctx, cancel := halfTheTime(e.ctx)
+	defer cancel()
+	cost, plan, err := e.plant.Oracle(ctx, first.s, first.c, e.Steps()-first.t, e.scene.Preference)
 	return sum + cost, append(slices.Clone(plan), first.actions...), err
 }

@@ -78,7 +78,7 @@ func (m *Simulation) Stage(seed uint64, index int, text json.RawMessage, opt dom
 	if domain.AbilitiesOfProblem(m.Problem).Lost(scene.S, scene.C) {
 		return nil, errors.New("from s and c no action can keep the limits (the state is lost): give another start")
 	}
-	return m.measured(scene, seed, index, opt.Noise)
+	return m.measured(scene, seed, index, opt)
 }
 
 // Beyond is domain.EpisodeAbilities.Beyond.

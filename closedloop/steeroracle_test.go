@@ -19,11 +19,11 @@ func TestASweepGoesOnWithoutAnOptimum(t *testing.T) {
 	c := rowCase(t, testdomain.NewCart(steps), ocp.Options{})
 	plant := c.Plant.(*closedloop.Simulation)
 	found, asked := plant.Oracle, 0
-	plant.Oracle = func(s, c []float64, steps int, pref domain.Preference) (float64, [][]float64, error) {
+	plant.Oracle = func(ctx context.Context, s, c []float64, steps int, pref domain.Preference) (float64, [][]float64, error) {
 		if asked++; asked <= 3 { // an episode of the first preference has one, of the others none
 			return math.NaN(), nil, errors.New("lost state")
 		}
-		return found(s, c, steps, pref)
+		return found(ctx, s, c, steps, pref)
 	}
 	m, _ := closedloop.Row(c, "hold")
 	hold := require.Get(m.New(domain.Means{}))(t)
@@ -42,7 +42,7 @@ func TestASweepGoesOnWithoutAnOptimum(t *testing.T) {
 func TestASweepIsOfEachPreferencesOptimum(t *testing.T) {
 	c := cartCase(t)
 	plant := c.Plant.(*closedloop.Simulation)
-	plant.Oracle = func(s, _ []float64, n int, pref domain.Preference) (float64, [][]float64, error) {
+	plant.Oracle = func(_ context.Context, s, _ []float64, n int, pref domain.Preference) (float64, [][]float64, error) {
 		s, next, plan := append([]float64(nil), s...), make([]float64, 2), [][]float64{}
 		for range n {
 			plan = append(plan, []float64{clip(testdomain.Feedback[0]*s[0] + testdomain.Feedback[1]*s[1])})

@@ -239,7 +239,9 @@ type run struct {
 	saved     time.Time // when the journal was
 	part      *float64  // seconds of what is being made; nil: of nothing that is counted
 	partStart time.Time
-	excluded  atomic.Bool // work that is not the budget's is in progress
+	excluded  atomic.Bool     // work that is not the budget's is in progress
+	inTime    context.Context // ends with the budget; of data
+	cut       func()
 
 	continued         bool // there were some
 	contextHasActions bool // the context holds previous actions
@@ -321,17 +323,12 @@ func compile(ctx context.Context, c *gpc.Case, opt Options, clock func() time.Ti
 	}
 	ctx, stop := context.WithCancel(ctx)
 	var ticking sync.WaitGroup
+	r.inTime, r.cut = context.WithCancel(ctx)
 	ticking.Go(func() { r.keepTime(ctx) })
 	defer func() {
 		stop()
 		ticking.Wait()
 	}()
-	if err := r.timeReferences(ctx); err != nil {
-		return nil, err
-	}
-	if err := r.holdOut(); err != nil {
-		return nil, err
-	}
 	reason, err := r.rounds(ctx)
 	if err != nil {
 		return nil, err
@@ -347,6 +344,10 @@ func (r *run) reuseOptima(original *closedloop.Simulation) (err error) {
 		return nil
 	}
 	r.optima.solve, r.optima.cache = plant.Oracle, map[string]optimum{}
+	r.optima.part = func(ctx context.Context) context.Context {
+		start := r.clock()
+		return limited{ctx, func() bool { return r.since(start) > timedReferencesShare*r.opt.Budget.Seconds() }}
+	}
 	plant.Oracle = r.optima.lookUp
 	def := *r.c.Definition()
 	def.Plant = r.plant
@@ -389,9 +390,7 @@ func (o *Options) clock() string {
 func (r *run) since(start time.Time) float64 { return r.clock().Sub(start).Seconds() }
 
 // ownData and nearData are the folders of a round's scenarios, the latter near the worst starts; mapFile is its map.
-func (r *run) ownData(round int) string {
-	return filepath.Join(r.dir, fmt.Sprintf("data-%02d", round))
-}
+func (r *run) ownData(round int) string { return filepath.Join(r.dir, fmt.Sprintf("data-%02d", round)) }
 func (r *run) nearData(round int) string {
 	return filepath.Join(r.dir, fmt.Sprintf("near-%02d", round))
 }
@@ -432,7 +431,7 @@ func (r *run) finish(ctx context.Context, reason string, watch *machine.Watch) (
 	if out.Met = out.Test.meets(&r.opt) && !short; !out.Met || out.Test.lacksReferences() {
 		out.Advice = advice(out, &r.opt)
 		if short {
-			out.Advice = fmt.Sprintf("a larger budget: there was no time to test more than %d starts", out.Test.Episodes)
+			out.Advice = fmt.Sprintf("a larger budget: there was no time to test more than %d starts, whose references take %.3g s each", out.Test.Episodes, r.journal.Pace.Reference)
 		} else if c := r.candidates(); len(out.Choice) < len(c) && !out.Choice[0].meets(&r.opt) {
 			out.Advice = "a larger budget, which leaves time to try " + c[len(c)-1].method
 		}

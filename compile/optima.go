@@ -3,6 +3,7 @@ package compile
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/json"
@@ -21,7 +22,8 @@ import (
 // optima caches the reference optima of starts that are driven from more than once: the held-out ones, in every round
 // and by every method. A file of the folder keeps them for the runs that continue.
 type optima struct {
-	solve func(s, c []float64, steps int, pref domain.Preference) (float64, [][]float64, error)
+	solve func(ctx context.Context, s, c []float64, steps int, pref domain.Preference) (float64, [][]float64, error)
+	part  func(ctx context.Context) context.Context // of a reference
 	mu    sync.Mutex
 	cache map[string]optimum // by Start
 	file  *os.File           // nil: none
@@ -71,8 +73,8 @@ func (o *optima) keep(entry optimum) {
 	o.err = err
 }
 
-// lookUp is solve with a cache, without the plan.
-func (o *optima) lookUp(s, c []float64, steps int, pref domain.Preference) (float64, [][]float64, error) {
+// lookUp is solve with a cache, without the plan. What ctx ended is not kept.
+func (o *optima) lookUp(ctx context.Context, s, c []float64, steps int, pref domain.Preference) (float64, [][]float64, error) {
 	var key []byte
 	for _, part := range [][]float64{s, c, pref.W, {float64(steps)}} {
 		for _, v := range part {
@@ -84,7 +86,13 @@ func (o *optima) lookUp(s, c []float64, steps int, pref domain.Preference) (floa
 	entry, ok := o.cache[start]
 	o.mu.Unlock()
 	if !ok {
-		cost, _, err := o.solve(s, c, steps, pref)
+		part := o.part(ctx)
+		cost, _, err := o.solve(part, s, c, steps, pref)
+		if err != nil && ctx.Err() != nil {
+			return math.NaN(), nil, ctx.Err() // it says nothing of the start
+		} else if err != nil && part.Err() != nil {
+			err = context.DeadlineExceeded
+		}
 		entry = optimum{Start: start, Cost: closedloop.Number(cost)}
 		if err != nil {
 			entry.Failure = err.Error()

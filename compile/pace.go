@@ -27,6 +27,8 @@ const (
 	// maxReservedShare of a budget is the most reserved for choice and test, untimedShare what is reserved at least
 	// before the methods are timed. What follows a test may use maxOverrun of a budget beyond it.
 	maxReservedShare, untimedShare, maxOverrun = 0.5, 0.25, 0.1
+	// graceSeconds are the least time beyond the budget in which the least data may be solved.
+	graceSeconds = 10
 	// timedReferences are solved before the first round, from held-out starts, so that their optima are cached.
 	// There are fewer where they would take more than timedReferencesShare of the budget.
 	timedReferences, timedReferencesShare = 8, 0.1
@@ -46,8 +48,7 @@ const (
 // timedStarts is the number of a test's starts that are driven again, one after another, for their times: a tenth, 20
 // to 100.
 func timedStarts(tests int) int { return min(tests, max(20, min(tests/10, 100))) }
-
-func (r *run) threads() int { return cmp.Or(r.opt.Threads, runtime.GOMAXPROCS(0)) }
+func (r *run) threads() int     { return cmp.Or(r.opt.Threads, runtime.GOMAXPROCS(0)) }
 
 // parallelEpisodes is the number of episodes that run in the time of one; 1 where CPU time counts all threads.
 func (r *run) parallelEpisodes() float64 {

@@ -29,9 +29,9 @@ func TestBudgetHoldsChoiceAndTest(t *testing.T) {
 	def := *c.Definition()
 	plant := *def.Plant.(*closedloop.Simulation)
 	solve := plant.Oracle
-	plant.Oracle = func(s, c []float64, steps int, pref domain.Preference) (float64, [][]float64, error) {
+	plant.Oracle = func(ctx context.Context, s, c []float64, steps int, pref domain.Preference) (float64, [][]float64, error) {
 		wait(100 * time.Millisecond)
-		return solve(s, c, steps, pref)
+		return solve(ctx, s, c, steps, pref)
 	}
 	def.Plant = &plant
 	opt := small(filepath.Join(t.TempDir(), "sled.safetensors"))
@@ -68,10 +68,10 @@ func TestFewReferencesAreTimedWhereTheyTakeLong(t *testing.T) {
 		c, said := sled(t), -1
 		plant := *c.Definition().Plant.(*closedloop.Simulation)
 		solve := plant.Oracle
-		plant.Oracle = func(s, c []float64, steps int, pref domain.Preference) (float64, [][]float64, error) {
+		plant.Oracle = func(ctx context.Context, s, c []float64, steps int, pref domain.Preference) (float64, [][]float64, error) {
 			solved.Add(1)
 			elapsed.Add(int64(v.reference))
-			return solve(s, c, steps, pref)
+			return solve(ctx, s, c, steps, pref)
 		}
 		now := func() time.Time { return time.Unix(0, elapsed.Load()) }
 		r := &run{c: c, dir: t.TempDir(), clock: now, start: now(), opt: Options{Threads: 2, Budget: 100 * time.Second, Progress: func(p Progress) {
@@ -344,9 +344,9 @@ func slowRun(t *testing.T, reference time.Duration, load float64) (*gpc.Case, Op
 	plant := *def.Plant.(*closedloop.Simulation)
 	solve := plant.Oracle
 	busy := 1.0
-	plant.Oracle = func(s, c []float64, steps int, pref domain.Preference) (float64, [][]float64, error) {
+	plant.Oracle = func(ctx context.Context, s, c []float64, steps int, pref domain.Preference) (float64, [][]float64, error) {
 		wait(time.Duration(busy * float64(reference)))
-		return solve(s, c, steps, pref)
+		return solve(ctx, s, c, steps, pref)
 	}
 	def.Plant = &plant
 	opt := Options{Out: filepath.Join(t.TempDir(), "sled.safetensors"), Target: 1e-9, Budget: 120 * time.Second, Scenarios: 600, Threads: 1, Seed: 3}
@@ -365,6 +365,55 @@ func slowRun(t *testing.T, reference time.Duration, load float64) (*gpc.Case, Op
 		}
 	}
 	return require.Get(gpc.NewCase(def))(t), opt, func() time.Time { return time.Unix(0, elapsed.Load()) }
+}
+
+// endless never ends a scenario by itself.
+type endless struct {
+	domain.Solver
+	ctx  context.Context
+	wait func()
+}
+
+func (e endless) Abilities() *domain.SolverAbilities {
+	return &domain.SolverAbilities{Until: func(ctx context.Context) domain.Solver { return endless{e.Solver, ctx, e.wait} }}
+}
+
+func (e endless) Solve(int, []float64, domain.Preference, domain.Scalarization, uint64) ([]domain.Sample, error) {
+	for e.ctx.Err() == nil {
+		e.wait()
+	}
+	return nil, e.ctx.Err()
+}
+
+// TestABudgetHoldsWhereNothingEnds: a reference has a tenth of it, after which what was driven is solved from; data end with it, and the error says so.
+func TestABudgetHoldsWhereNothingEnds(t *testing.T) {
+	var elapsed atomic.Int64
+	wait := func() {
+		time.Sleep(time.Millisecond)
+		elapsed.Add(int64(time.Second))
+	}
+	now := func() time.Time { return time.Unix(0, elapsed.Load()) }
+	def := *sled(t).Definition()
+	plant := *def.Plant.(*closedloop.Simulation)
+	def.Plant = &plant
+	plant.Oracle = func(ctx context.Context, _, _ []float64, _ int, _ domain.Preference) (float64, [][]float64, error) {
+		for ctx.Err() == nil {
+			wait()
+		}
+		return math.NaN(), nil, ctx.Err()
+	}
+	opt := small(filepath.Join(t.TempDir(), "sled.safetensors"))
+	opt.Budget, opt.Threads, opt.Rounds, opt.Starts, opt.TestStarts = 120*time.Second, 1, 1, 2, 2
+	got := require.Get(compile(t.Context(), require.Get(gpc.NewCase(def))(t), opt, now))(t)
+	if missing := got.Test.NoReference; got.Seconds > 132 || got.Test.Episodes != 2 || got.Test.Referenced != 2 || len(missing) != 0 {
+		t.Errorf("%.0f s, met %v from %d starts: %+v", got.Seconds, got.Met, got.Test.Episodes, missing)
+	}
+	elapsed.Store(0)
+	def.Solver = endless{Solver: def.Solver, wait: wait}
+	opt.Out = filepath.Join(t.TempDir(), "sled.safetensors")
+	if _, err := compile(t.Context(), require.Get(gpc.NewCase(def))(t), opt, now); err == nil || !strings.Contains(err.Error(), "ended with 0 of 2 scenarios") {
+		t.Error(err)
+	}
 }
 
 // TestABudgetHoldsForASlowSystem: at most a tenth beyond it, whatever takes long. A test of few starts meets no target, and the advice

@@ -23,9 +23,9 @@ func counted(t *testing.T, solves *atomic.Int64) *gpc.Case {
 	def := *sled(t).Definition()
 	plant := *def.Plant.(*closedloop.Simulation)
 	solve := plant.Oracle
-	plant.Oracle = func(s, c []float64, steps int, pref domain.Preference) (float64, [][]float64, error) {
+	plant.Oracle = func(ctx context.Context, s, c []float64, steps int, pref domain.Preference) (float64, [][]float64, error) {
 		solves.Add(1)
-		return solve(s, c, steps, pref)
+		return solve(ctx, s, c, steps, pref)
 	}
 	def.Plant = &plant
 	return require.Get(gpc.NewCase(def))(t)
@@ -160,7 +160,7 @@ func TestARunEndsBeforeARoundThatWasInterrupted(t *testing.T) {
 func TestOptimaSurviveATornLine(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "optima.jsonl")
 	open := func(solve func() (float64, error)) *optima {
-		o := &optima{cache: map[string]optimum{}, solve: func([]float64, []float64, int, domain.Preference) (float64, [][]float64, error) {
+		o := &optima{cache: map[string]optimum{}, part: func(ctx context.Context) context.Context { return ctx }, solve: func(context.Context, []float64, []float64, int, domain.Preference) (float64, [][]float64, error) {
 			cost, err := solve()
 			return cost, nil, err
 		}}
@@ -168,12 +168,12 @@ func TestOptimaSurviveATornLine(t *testing.T) {
 		return o
 	}
 	look := func(o *optima, s float64) (float64, error) {
-		cost, _, err := o.lookUp([]float64{s}, nil, 3, adaptive)
+		cost, _, err := o.lookUp(t.Context(), []float64{s}, nil, 3, adaptive)
 		return cost, err
 	}
 	o := open(func() (float64, error) { return 1.0 / 3, nil })
 	require.Get(look(o, 1))(t)
-	o.solve = func([]float64, []float64, int, domain.Preference) (float64, [][]float64, error) {
+	o.solve = func(context.Context, []float64, []float64, int, domain.Preference) (float64, [][]float64, error) {
 		return 0, nil, errors.New("no way")
 	}
 	if _, err := look(o, 2); err == nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/gpc-engine/gpc/dataset"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/engine"
+	"github.com/gpc-engine/gpc/internal/option"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/train"
 )
@@ -154,8 +155,8 @@ const (
 )
 
 // solve makes a part of the data, with a policy also at its visited states. It returns the number of scenarios solved
-// within limit seconds, in order, and their counters. For what training needs at least, minPart are solved however long
-// they take.
+// within limit seconds, in order, and their counters. For what training needs at least, minPart are solved within the
+// budget.
 func (r *run) solve(ctx context.Context, folder string, seed uint64, points [][]float64, policy string, limit float64) (scenarios int, total dataset.Counters, err error) {
 	opt := r.c.DatasetDefaults()
 	opt.Scenarios, opt.Points, opt.Seed = len(points), points, seed
@@ -170,6 +171,7 @@ func (r *run) solve(ctx context.Context, folder string, seed uint64, points [][]
 	start := r.clock()
 	inTime, cut := context.WithCancel(ctx)
 	defer cut()
+	defer context.AfterFunc(r.inTime, cut)()
 	for scenarios < len(points) {
 		first, k := scenarios, float64(opt.Shard.Index)
 		minimum := policy == "" && len(r.journal.Rounds) == 0 && first < minPart && total.Retained < leastScenarios
@@ -198,7 +200,10 @@ func (r *run) solve(ctx context.Context, folder string, seed uint64, points [][]
 		opt.Shard.Index++
 	}
 	if useless := total.Samples == 0 && scenarios == len(points); policy == "" && (useless || len(r.journal.Rounds) == 0 && total.Retained < leastScenarios) {
-		return 0, total, r.unsolved(points[0], &total)
+		if r.inTime.Err() != nil && ctx.Err() == nil {
+			return 0, total, option.Errorf("compile: the budget of %v ended with %d of %d scenarios that training needs: give a larger {Budget}, or fewer steps", r.opt.Budget, total.Retained, leastScenarios)
+		}
+		return 0, total, r.unsolved(r.inTime, points[0], &total)
 	}
 	return scenarios, total, nil
 }

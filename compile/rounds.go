@@ -21,8 +21,14 @@ import (
 	"github.com/gpc-engine/gpc/internal/version"
 )
 
-// rounds makes one round after another, and returns the reason for stopping.
+// rounds times references, makes one round after another, and returns the reason for stopping.
 func (r *run) rounds(ctx context.Context) (reason string, err error) {
+	if err := r.timeReferences(ctx); err != nil {
+		return "", err
+	}
+	if err := r.holdOut(); err != nil {
+		return "", err
+	}
 	for {
 		task, reason := r.nextRound()
 		if reason != "" {
@@ -309,13 +315,16 @@ func (r *run) continueTime() error {
 	return err
 }
 
-// keepTime writes the time until ctx ends, so that a run that is killed counts in all that it does.
+// keepTime writes the time until ctx ends, so that a run that is killed counts in all that it does. It cuts data that are late.
 func (r *run) keepTime(ctx context.Context) {
 	for ticks := time.Tick(saveSeconds * time.Second); ; {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticks:
+			if budget := r.opt.Budget.Seconds(); r.spent() > budget+max(maxOverrun/2*budget, graceSeconds) {
+				r.cut()
+			}
 			if !r.excluded.Load() {
 				_ = durable.WriteJSON(filepath.Join(r.dir, timeName), r.spent(), "") // what the run keeps later reports the error
 			}

@@ -2,6 +2,7 @@ package compile
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 
 	"github.com/gpc-engine/gpc/dataset"
@@ -14,10 +15,10 @@ const leastScenarios = 2
 
 // unsolved says why too few scenarios have samples: the solver's counts, its error at one of them, what a check of the system
 // finds, and what would help.
-func (r *run) unsolved(point []float64, total *dataset.Counters) error {
+func (r *run) unsolved(ctx context.Context, point []float64, total *dataset.Counters) error {
 	text := fmt.Sprintf("compile: %d of %d scenarios have samples, want at least %d; %s", total.Retained, total.Scenarios, leastScenarios, total.Missing())
 	help := ""
-	if _, err := r.c.Definition().Solver.Solve(0, point, adaptive, domain.WeightedSum, r.opt.Seed); err != nil {
+	if _, err := domain.SolverUntil(ctx, r.c.Definition().Solver).Solve(0, point, adaptive, domain.WeightedSum, r.opt.Seed); err != nil {
 		text += fmt.Sprintf("; of the scenario %.4g: %v", point, err)
 		_, help = diagnosis.Unsolved(err.Error())
 	}

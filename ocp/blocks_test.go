@@ -214,7 +214,7 @@ func TestReferencesOfBlocksAreFree(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		cost, _, err := solver.Oracle(s, nil, 12, pref)
+		cost, _, err := solver.Oracle(t.Context(), s, nil, 12, pref)
 		if err != nil {
 			t.Fatal(err)
 		}

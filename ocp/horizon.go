@@ -2,6 +2,7 @@ package ocp
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"math"
 	"slices"
@@ -14,7 +15,8 @@ import (
 // Oracle is the least cost over the given number of decisions from a scenario's start (s, c), and the plan
 // [steps][action] that attains it, for closedloop.Simulation. Of a plant that runs on, both are of the first stages of a
 // plan that ends as late as the receding loop's last one.
-func (s *Solver) Oracle(state, ctx []float64, steps int, pref domain.Preference) (cost float64, plan [][]float64, err error) {
+func (s *Solver) Oracle(deadline context.Context, state, ctx []float64, steps int, pref domain.Preference) (cost float64, plan [][]float64, err error) {
+	s = s.Until(deadline).(*Solver)
 	if plan, states := s.withoutBlocks().simulateReceding(state, ctx, steps, pref); plan != nil {
 		t := task{solver: s, state: state, ctx: ctx, steps: len(plan), seed: 1, starts: [][][]float64{plan}, states: states}
 		if best, err := t.reference(pref, false); err == nil {

@@ -73,7 +73,7 @@ func TestHorizonIsMinimise(t *testing.T) {
 	if _, _, err := h.Solve(cartState[:1], cartContext, fixed, u); err == nil {
 		t.Error("a state of one component was accepted")
 	}
-	cost, rows, err := s.Oracle(cartState, cartContext, 7, fixed)
+	cost, rows, err := s.Oracle(t.Context(), cartState, cartContext, 7, fixed)
 	if err != nil || cost != want.Cost || len(rows) != 7 || rows[0][0] != want.U[0][0] {
 		t.Errorf("the oracle's cost is %v with %d rows, %v", cost, len(rows), err)
 	}

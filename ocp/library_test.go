@@ -55,9 +55,9 @@ func TestALibraryLeavesTheWorseBasin(t *testing.T) {
 	adaptive := domain.Preference{Adaptive: true}
 	stuck := 0
 	for _, x := range []float64{-1.1, -0.4, 0.05, 0.3, 0.6, 0.9, 1.15} {
-		own, _, err := alone.Oracle([]float64{x}, nil, 20, adaptive)
+		own, _, err := alone.Oracle(t.Context(), []float64{x}, nil, 20, adaptive)
 		require.OK(t, err)
-		cost, plan, err := with.Oracle([]float64{x}, nil, 20, adaptive)
+		cost, plan, err := with.Oracle(t.Context(), []float64{x}, nil, 20, adaptive)
 		require.OK(t, err)
 		end := x
 		for _, u := range plan {
@@ -124,16 +124,16 @@ func TestOneBasinNeedsNoLibrary(t *testing.T) {
 	p := cart{force: 2, speed: 10, steps: 12}
 	alone, with := newCart(p, Options{}), newCart(p, Options{Library: 6})
 	adaptive := domain.Preference{W: []float64{0.5, 0.5}}
-	want, _, err := alone.Oracle([]float64{1, 0.5}, []float64{}, 12, adaptive)
+	want, _, err := alone.Oracle(t.Context(), []float64{1, 0.5}, []float64{}, 12, adaptive)
 	require.OK(t, err)
 	before := alone.Counts().Starts
-	got, _, err := with.Oracle([]float64{1, 0.5}, []float64{}, 12, adaptive)
+	got, _, err := with.Oracle(t.Context(), []float64{1, 0.5}, []float64{}, 12, adaptive)
 	require.OK(t, err)
 	if got != want || len(with.work.library.entries) != 0 {
 		t.Errorf("the optimum is %v beside %v, of a library with %d entries, want the same and none", got, want, len(with.work.library.entries))
 	}
 	after := with.Counts().Starts
-	_, _, err = with.Oracle([]float64{1, 0.4}, []float64{}, 12, adaptive)
+	_, _, err = with.Oracle(t.Context(), []float64{1, 0.4}, []float64{}, 12, adaptive)
 	require.OK(t, err)
 	if n := with.Counts().Starts - after; n != before {
 		t.Errorf("a solve has %d starts, want %d", n, before)
@@ -155,7 +155,7 @@ func TestALibraryIsInterrupted(t *testing.T) {
 		t.Fatalf("%v, with a library %v", err, s.work.library)
 	}
 	require.OK(t, s.Prepare(context.Background(), 1, nil))
-	if cost, _, err := s.Oracle([]float64{0.9}, nil, 20, domain.Preference{Adaptive: true}); err != nil || math.IsNaN(cost) {
+	if cost, _, err := s.Oracle(t.Context(), []float64{0.9}, nil, 20, domain.Preference{Adaptive: true}); err != nil || math.IsNaN(cost) {
 		t.Errorf("%v, %v", cost, err)
 	}
 	if _, err := New(wells{}, nil, func(p, s, c []float64) {}, Options{Library: -1}); err == nil {
@@ -173,7 +173,7 @@ func TestFirstDecisionsBeginFromTheLibrary(t *testing.T) {
 	if with.work.library != nil {
 		t.Error("a look-ahead of 5 decisions of 20 built the library")
 	}
-	want, _, err := with.Oracle([]float64{0.9}, nil, 20, adaptive)
+	want, _, err := with.Oracle(t.Context(), []float64{0.9}, nil, 20, adaptive)
 	require.OK(t, err)
 	for _, of := range []struct {
 		solver      *Solver

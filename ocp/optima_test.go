@@ -218,7 +218,7 @@ func TestAReferenceOfSmallCostIsAnOptimum(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cost, _, err := solver.Oracle([]float64{1, 0.5}, nil, p.steps, domain.Preference{W: []float64{0.5, 0.5}})
+	cost, _, err := solver.Oracle(t.Context(), []float64{1, 0.5}, nil, p.steps, domain.Preference{W: []float64{0.5, 0.5}})
 	if err != nil || !(math.Abs(cost-1) < 1e-6) {
 		t.Errorf("cost %v, %v, want 1", cost, err)
 	}

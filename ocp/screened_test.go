@@ -24,7 +24,7 @@ func TestFirstDecisionsLeaveTheWorseBasin(t *testing.T) {
 				t.Fatalf("from %v: solved %v, %v", x, solved, err)
 			}
 			before := s.Counts().Starts
-			reference, _, err := s.Oracle([]float64{x}, nil, 20, adaptive)
+			reference, _, err := s.Oracle(t.Context(), []float64{x}, nil, 20, adaptive)
 			require.OK(t, err)
 			if n := s.Counts().Starts - before; n > 1+screenedStarts {
 				t.Errorf("from %v a reference took %d solves, want at most %d", x, n, 1+screenedStarts)

@@ -167,7 +167,7 @@ func TestRecedingLoopOfAPlantThatRunsOn(t *testing.T) {
 	}
 	state, c, pref := []float64{0.2, 0.7}, []float64{0.45, 0.3, 0.1}, domain.Preference{W: []float64{0.9, 0.1}}
 	terminal, plain := build(true), build(false)
-	best, _, err := terminal.Oracle(state, c, 100, pref)
+	best, _, err := terminal.Oracle(t.Context(), state, c, 100, pref)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,7 +191,7 @@ func TestAReferenceLooksBeyondItsLastDecision(t *testing.T) {
 	s := p.solver(t, Options{TerminalCost: true, Horizon: 48, Keep: 1})
 	p.spec.Horizon = 48
 	state := []float64{7, 0.1, 0.2}
-	got, plan, err := s.Oracle(state, nil, 72, only)
+	got, plan, err := s.Oracle(t.Context(), state, nil, 72, only)
 	want := require.Get(s.Minimise(state, nil, 300, only, domain.WeightedSum, 1))(t).stageCost(72)
 	loop := recede(t, s, 48, 72, state, nil, only)
 	if err != nil || len(plan) != 72 || math.Abs(got-want) > 1e-5*want || math.Abs(loop-want) > 1e-5*want {

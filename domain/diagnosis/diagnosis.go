@@ -5,6 +5,7 @@
 package diagnosis
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -94,6 +95,8 @@ func Unsolved(text string) (reason, fix string) {
 		return "no plan keeps the limits", "limits that some plan keeps to the end of the episode from every start, or soft ones; " + keepLimits
 	case strings.Contains(text, domain.ErrNotConverged.Error()):
 		return "the solver does not converge", smooth
+	case strings.Contains(text, context.DeadlineExceeded.Error()):
+		return "its part of the budget ended", "a larger budget, fewer episodes or fewer steps"
 	}
 	return "the solver fails", ""
 }

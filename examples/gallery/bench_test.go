@@ -104,7 +104,7 @@ func BenchmarkIterations(b *testing.B) {
 				for episode := range 20 {
 					begin := func(s, ctx []float64, pref domain.Preference) {
 						if from == "library" {
-							_, plan, err := solver.Oracle(s, ctx, y.Steps, pref)
+							_, plan, err := solver.Oracle(b.Context(), s, ctx, y.Steps, pref)
 							require.OK(b, err)
 							controller.Begin(slices.Concat(plan...))
 						}

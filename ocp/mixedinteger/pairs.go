@@ -23,7 +23,7 @@ type change struct {
 func (s *Search) tryPairs(n int) {
 	for range mostPasses {
 		best := s.Best()
-		if best == nil || !s.passPairs(best.clone(), n) {
+		if best == nil || s.cancelled() || !s.passPairs(best.clone(), n) {
 			return
 		}
 	}
@@ -38,7 +38,7 @@ func (s *Search) passPairs(plan *Plan, n int) bool {
 			s.rollOut()
 		}
 		s.batch = s.batch[:0]
-		return s.rollout.gains(s.Best(), plan, gain)
+		return s.cancelled() || s.rollout.gains(s.Best(), plan, gain)
 	}
 	pairs := 0
 	for distance := 0; distance < len(all) && pairs < mostPairs; distance++ {

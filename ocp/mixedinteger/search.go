@@ -8,6 +8,7 @@ package mixedinteger
 
 import (
 	"cmp"
+	"context"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -69,6 +70,7 @@ type Search struct {
 	rules      *rules
 	continuous []int // entries of the action without a switch
 	half, mid  []float64
+	ctx        context.Context // ends a search of the reference; nil: none
 
 	// Of the decision.
 	decisions   uint64
@@ -226,9 +228,7 @@ func normalise(p []float64) {
 }
 
 // shares is the width of a row of shares. An action without a switch has one entry, a switch of n values n − 1.
-func (s *Search) shares() int {
-	return len(s.continuous) + s.rules.chances - len(s.spec.Switches)
-}
+func (s *Search) shares() int { return len(s.continuous) + s.rules.chances - len(s.spec.Switches) }
 
 // eachShare calls f with every entry of a row of shares: its action, its switch or −1, and the place of its value.
 func (s *Search) eachShare(f func(entry, action, sw, value int)) {
@@ -301,7 +301,7 @@ func (s *Search) Run(n int, limit time.Duration) *Plan {
 // runPatiently makes rounds until they find nothing better for a while, nor pairs of changes do.
 func (s *Search) runPatiently(e effort) *Plan {
 	vain, best := 0, Plan{Cost: math.Inf(1)}
-	for k := 0; k < mostRounds && vain < patience && s.round(e.round); k++ {
+	for k := 0; k < mostRounds && vain < patience && !s.cancelled() && s.round(e.round); k++ {
 		vain++
 		if p := s.Best(); p != nil && p.Safe() && s.rollout.gains(p, &best, gain) {
 			vain, best.Cost = 0, p.Cost
@@ -313,7 +313,8 @@ func (s *Search) runPatiently(e effort) *Plan {
 	return s.Best()
 }
 
-func roundSize(n, most int) int { return min(most, max(leastRound, (n+rounds-1)/rounds)) }
+func (s *Search) cancelled() bool { return s.ctx != nil && s.ctx.Err() != nil }
+func roundSize(n, most int) int   { return min(most, max(leastRound, (n+rounds-1)/rounds)) }
 
 // Sizes are the most candidates of a round in a run of n, the most elites that are kept of them, and the most of these that a
 // Controller offers to its next decision.

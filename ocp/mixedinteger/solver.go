@@ -79,7 +79,7 @@ func NewSolver(problem domain.Problem, shares Shares, axes []domain.Variable, in
 func (s *Solver) Abilities() *domain.SolverAbilities {
 	return &domain.SolverAbilities{Start: s.initial, Until: func(ctx context.Context) domain.Solver {
 		copied := *s
-		copied.ctx = ctx
+		copied.ctx, copied.shares.Solver = ctx, s.shares.Solver.Until(ctx).(*ocp.Solver)
 		return &copied
 	}}
 }
@@ -128,6 +128,7 @@ func (s *Solver) Reference(state, c []float64, steps int, pref domain.Preference
 
 func (s *Solver) reference(search *Search, state, c []float64, steps int, pref domain.Preference, e effort) (*Plan, error) {
 	guess := slices.Concat(s.relaxed(state, c, steps, pref, 1)...)
+	search.ctx = s.ctx
 	var best *Plan
 	for k, vain := 0, 0; k < e.starts && vain < e.patience; k++ {
 		search.Begin(state, c, pref, steps)
@@ -293,8 +294,8 @@ func (s *Solver) eachAction(f func(action, shares int, switched bool)) {
 }
 
 // Oracle is the reference of an episode: its cost and its plan.
-func (s *Solver) Oracle(state, c []float64, steps int, pref domain.Preference) (cost float64, plan [][]float64, err error) {
-	best, err := s.Reference(state, c, steps, pref)
+func (s *Solver) Oracle(ctx context.Context, state, c []float64, steps int, pref domain.Preference) (cost float64, plan [][]float64, err error) {
+	best, err := s.Abilities().Until(ctx).(*Solver).Reference(state, c, steps, pref)
 	if err != nil {
 		return 0, nil, err
 	}

@@ -148,7 +148,7 @@ func (s *Search) sweepOnce(width int) {
 		for first := 0; first < len(r.children); first += groupSize {
 			r.evaluate(first, min(len(r.children), first+groupSize), h)
 		}
-		if !s.keepCheapest(h, width) {
+		if s.cancelled() || !s.keepCheapest(h, width) {
 			return
 		}
 	}

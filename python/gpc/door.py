@@ -24,7 +24,7 @@ from gpc._lib import Error, InputError, array, empty, with_options
 from gpc._progress import Progress
 from gpc.loops import _BEHIND, SENSOR_FAULTS, Decision, Decisions, Floats, Goal, _goal, _weights
 from gpc.results import Evaluation, Refinement
-from gpc.session import Plant, Spec, _computing, _measured, _spec
+from gpc.session import Plant, Spec, _budget, _computing, _measured, _spec
 from gpc.system import System
 
 if TYPE_CHECKING:
@@ -191,7 +191,7 @@ class SubprocessSession:
         self, method: str = "", *, episodes: int | None = None, seed: int = 1, regime: str = "", noise: float = 0.0, bias: float = 0.0,
         preference: ArrayLike | None = None, shift: Mapping[str, float] | None = None, scene: str | os.PathLike[str] | None = None,
         parallel: int = 1, trace: str | None = None, resume: bool = False, progress: bool | Progress | None = None,
-        plant: Plant | None = None, steps: int | None = None, computing: float | Sequence[float] | None = None,
+        plant: Plant | None = None, steps: int | None = None, computing: float | Sequence[float] | None = None, budget: str | float | None = None,
         estimate: float | None = None, keep_off: float | None = None, delay: float | None = None, estimate_window: int | None = None,
     ) -> Evaluation:
         """A method in closed loop on unseen episodes; see Session.evaluate. It reports no progress."""
@@ -201,7 +201,7 @@ class SubprocessSession:
             "--parallel", str(parallel), *(["--method", method] if method else []), *(["--regime", regime] if regime else []), *self._preference(preference),
             *(x for k, v in (shift or {}).items() for x in ("--shift", f"{k}={float(v)!r}")), *(["--trace", str(trace)] if trace else []),
             *(["--resume"] if resume else []), *(["--scene", str(scene)] if scene is not None else []), *self._plant(plant),
-            *([] if steps is None else ["--steps", str(steps)]), *(["--computing", ",".join(f"{v!r}s" for v in times)] if times else []),
+            *([] if steps is None else ["--steps", str(steps)]), *([] if budget is None else ["--budget", f"{_budget(budget)!r}s"]), *(["--computing", ",".join(f"{v!r}s" for v in times)] if times else []),
             *_flags(_measured(estimate, keep_off, delay, estimate_window)),
         ]
         return Evaluation(self._command(*arguments))

@@ -73,7 +73,7 @@ class Evaluation(Result):
             rows.append(("cost above the optimum, %", "none: no episode is safe and has a reference"))
         rows += [
             ("cost of an episode", _number(self["cost_mean"])), ("least margin", _number(self["margin_min"])),
-            ("integration", _integration(self)), ("fallback", _count(self["fallback"], self["decisions"])), ("late", _count(self.get("late"), self["decisions"])),
+            ("ended", self.get("ended") or ""), ("integration", _integration(self)), ("fallback", _count(self["fallback"], self["decisions"])), ("late", _count(self.get("late"), self["decisions"])),
             ("decision p50 / p99 (first), µs", _latency(self["latency_us"])),
         ]
         return [(k, v) for k, v in rows if v]

@@ -19,7 +19,7 @@ from gpc._plot import Panel, figure
 from gpc._progress import Progress, progress_of
 from gpc.loops import Decision, Decisions, Floats, Loop, Loops, _weights
 from gpc.results import Drive, Evaluation, Findings, Front, Refinement
-from gpc.system import System
+from gpc.system import System, seconds
 
 __all__ = ["Session", "Spec", "Step", "Switch", "Variable", "cases", "version"]
 
@@ -198,6 +198,15 @@ def _measured(
     given = {"estimate": estimate, "keep_off": keep_off, "delay": delay}
     window = {} if estimate_window is None else {"estimate_window": int(estimate_window)}
     return {**{k: float(v) for k, v in given.items() if v is not None}, **window}
+
+
+def _budget(budget: str | float | None) -> float:
+    if budget is None:
+        return 0.0
+    limit = seconds(budget)
+    if not limit > 0:
+        raise InputError(f"budget is {budget!r}, want it above 0")
+    return limit
 
 
 def _computing(computing: float | Sequence[float] | None) -> list[float]:
@@ -451,7 +460,7 @@ class Session(Object):
         self, method: str = "", *, episodes: int | None = None, seed: int = 1, regime: str = "", noise: float = 0.0, bias: float = 0.0,
         preference: ArrayLike | None = None, shift: Mapping[str, float] | None = None, scene: str | os.PathLike[str] | None = None,
         candidates: int = 0, parallel: int = 1, trace: str | None = None, resume: bool = False, progress: bool | Progress | None = None,
-        plant: Plant | None = None, steps: int | None = None, computing: float | Sequence[float] | None = None,
+        plant: Plant | None = None, steps: int | None = None, computing: float | Sequence[float] | None = None, budget: str | float | None = None,
         estimate: float | None = None, keep_off: float | None = None, delay: float | None = None, estimate_window: int | None = None,
     ) -> Evaluation:
         """A method in closed loop on unseen episodes; the answer has the keys of `gpc eval --json`.
@@ -462,7 +471,8 @@ class Session(Object):
         deviation of the measurement noise in units of each state's scale, bias a constant error in each
         state's unit, shift parameters of the plant times factors, parallel the episodes that run side by
         side, trace a file for every decision. progress is a function of (done, total), True for a bar, False for none; None shows
-        a bar at a terminal and in a notebook. Ctrl-C ends it within two seconds.
+        a bar at a terminal and in a notebook. Ctrl-C ends it within two seconds. budget is the time of all of it, such as "2m" or
+        seconds, None for no limit: it then has the episodes that were driven (ended says so), and a reference has half of the time that is left.
 
         The rest is a plant that is not the model (docs/how-to/real-plant.md), None for what the case says. plant drives every episode in
         another plant, which the reference and the oracle alone know: a case's name, a System or its file, or factors on
@@ -474,7 +484,7 @@ class Session(Object):
         """
         options = {
             **self._scene(seed, regime, noise, bias, preference, shift), **_plant(plant), **_measured(estimate, keep_off, delay, estimate_window), "steps": steps, "computing_s": _computing(computing), "method": method, "candidates": candidates, "scene": _path(scene),
-            "episodes": episodes, "parallel": parallel, "trace": "" if trace is None else str(trace), "resume": resume,
+            "episodes": episodes, "budget_s": _budget(budget), "parallel": parallel, "trace": "" if trace is None else str(trace), "resume": resume,
         }
         report, end = progress_of(progress, f"{self.spec.name} {method}".rstrip())
         with tempfile.TemporaryDirectory() as folder:

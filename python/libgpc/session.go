@@ -299,6 +299,7 @@ func gpc_evaluate(h C.uintptr_t, opt *C.char, out **C.char, cancel C.uintptr_t, 
 		plant
 		measured
 		Steps     *int      `json:"steps"` // null: the case's
+		Budget    float64   `json:"budget_s"`
 		Computing []float64 `json:"computing_s"`
 	}, run *run) error {
 		setup, err := s.setupOf(o.Method)
@@ -310,7 +311,7 @@ func gpc_evaluate(h C.uintptr_t, opt *C.char, out **C.char, cancel C.uintptr_t, 
 			return err
 		}
 		evaluation := closedloop.Options{
-			Seed: o.Seed, Noise: o.Noise, Regime: o.Regime, Bias: o.Bias, Threads: o.Parallel, TracePath: o.Trace, Resume: o.Resume, Progress: run.progress, CheckIntegration: true,
+			Seed: o.Seed, Noise: o.Noise, Regime: o.Regime, Bias: o.Bias, Threads: o.Parallel, TracePath: o.Trace, Resume: o.Resume, Progress: run.progress, CheckIntegration: true, Budget: time.Duration(o.Budget * float64(time.Second)),
 		}
 		c, err := s.run(o.Scene, o.scene, o.Episodes, &evaluation)
 		if err != nil {
