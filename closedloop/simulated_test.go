@@ -2,6 +2,7 @@ package closedloop
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -88,7 +89,7 @@ func TestAMeasurementWithinAPeriod(t *testing.T) {
 	m.Measurement.Deviation, m.Measurement.Process, m.Measurement.Unknown = []float64{0, 0, 0}, nil, nil
 	for periods, want := range map[float64][]float64{1.25: {2.75, 1.25, 1.75}, 2: {2, 0.5, 1}} { // of a start at 1 with the fallback 1 under way
 		m.Delay = domain.Delay{Periods: periods, Part: func(share float64, s, c, u, next []float64) { next[0] = s[0] + share*u[0] }, PartDual: func(float64, []complex128, []complex128, []complex128, []complex128) {}}
-		ep := require.Get(m.measured(simulationScene{S: []float64{1}, C: []float64{0.5}, Delay: periods, Preference: fixed.Preference}, 1, 0, 0))(t).(*simulated)
+		ep := require.Get(m.measured(simulationScene{S: []float64{1}, C: []float64{0.5}, Delay: periods, Preference: fixed.Preference}, 1, 0, domain.EpisodeOptions{}))(t).(*simulated)
 		y, c := make([]float64, 3), make([]float64, 1)
 		ep.lastAction[0] = 1
 		if ep.Measure(y, c); !slices.Equal(y, want) || c[0] != 0.5 {
@@ -100,7 +101,7 @@ func TestAMeasurementWithinAPeriod(t *testing.T) {
 // The optimum of a delayed episode begins behind the actions that are under way; where these break a limit or lose the state there is none.
 func TestTheOptimumBeginsBehindWhatIsUnderWay(t *testing.T) {
 	m := &Simulation{Problem: able{}, Steps: 5, Delay: domain.Delay{Periods: 2}}
-	m.Oracle = func(s, c []float64, n int, pref domain.Preference) (float64, [][]float64, error) {
+	m.Oracle = func(_ context.Context, s, c []float64, n int, pref domain.Preference) (float64, [][]float64, error) {
 		return 100 * s[0], [][]float64{{float64(n)}}, nil
 	}
 	start := func(p domain.Problem) *simulated {

@@ -115,7 +115,7 @@ func TestASweepEndsByWhatIsWrong(t *testing.T) {
 			return t.Context(), &feedback{decide: func(int, []float64) (float64, bool, error) { return math.NaN(), true, nil }}
 		},
 		"action [NaN]": func(_ *domain.Case, plant *closedloop.Simulation) (context.Context, domain.Controller) {
-			plant.Oracle = func(s, c []float64, n int, pref domain.Preference) (float64, [][]float64, error) {
+			plant.Oracle = func(_ context.Context, s, c []float64, n int, pref domain.Preference) (float64, [][]float64, error) {
 				return 1, [][]float64{{math.NaN()}}, nil
 			}
 			return t.Context(), &feedback{decide: still}

@@ -87,9 +87,9 @@ func TestSolvesAreRefused(t *testing.T) {
 		_, err := r.Solve(state, c, n, pref)
 		return err
 	}
-	_, _, stopped := ended.Oracle(state, c, 6, fixed)
+	_, _, stopped := ended.Oracle(ctx, state, c, 6, fixed)
 	_, _, decision := ended.NewHorizon(0).Solve(state, c, fixed, make([]float64, 12))
-	_, _, references := library.Oracle(state, c, 6, fixed)
+	_, _, references := library.Oracle(ctx, state, c, 6, fixed)
 	_, _, first := library.NewHorizon(0).Solve(state, c, fixed, make([]float64, 60))
 	_, starts := library.ColdStarts(ctx)
 	_, payoff := newCart(cart{force: 1, speed: 0.5, steps: 10}, Options{}).Minimise([]float64{0, 1}, nil, 10, fixed, domain.Chebyshev, 1)

@@ -89,8 +89,8 @@ func (s *Session) Close() error {
 	return nil
 }
 
-// again is how long a session that may not listen, where as many watch as may, waits before it asks anew.
-const again = time.Second
+// retryAfter is how long a session that may not listen, where as many watch as may, waits before it asks anew.
+const retryAfter = time.Second
 
 // listen keeps what the session decides until it is closed. One that is too slow begins to listen anew.
 func (s *Session) listen(watch *serve.Watch) {
@@ -107,7 +107,7 @@ func (s *Session) listen(watch *serve.Watch) {
 				}
 				select {
 				case <-s.closed:
-				case <-time.After(again):
+				case <-time.After(retryAfter):
 				}
 				continue
 			}
