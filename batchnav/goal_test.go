@@ -101,8 +101,7 @@ func TestAPlanIsPolishedForATarget(t *testing.T) {
 		"the start": {true, [4]float64{0.5, 0.5, 0.5, 0.5}, -0.2}, "without bounds": {false, [4]float64{-0.45, -0.5, 0, 0}, -0.5},
 	} {
 		var starts, units []float64
-		var p aimed
-		p = aimed{finite{testdomain.NewCart(cartSteps)}, func(pref domain.Preference, bounds []domain.Bound, plan []float64) {
+		p := aimed{finite{testdomain.NewCart(cartSteps)}, func(pref domain.Preference, bounds []domain.Bound, plan []float64) {
 			if c.bounded && bounds == nil { // under weights alone nothing is found
 				hold(plan, 0.9)
 				return

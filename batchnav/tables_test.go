@@ -636,7 +636,7 @@ func TestWhatIsNotPrepared(t *testing.T) {
 	for name, c := range map[string]struct {
 		p     domain.Problem
 		ready bool
-	}{"a plant": {ok, true}, "no number": {broken{Cart: ok.Cart, from: -9, step: true}, false}, "no margin": {broken{Cart: ok.Cart, from: -9, margin: true}, false}, "the end": {ends{ok.Cart}, false}} {
+	}{"a plant": {ok, true}, "no number": {broken{Cart: ok.Cart, from: -9, step: true}, false}, "no margin": {broken{Cart: ok.Cart, from: -9, margin: true}, false}, "the end": {ends(ok), false}} {
 		n := searcher(t, ref.New(), c.p, o)
 		require.Get(n.Decide([]float64{0.2, 0}, []float64{0}, adaptively))(t)
 		require.OK(t, n.Prepare())

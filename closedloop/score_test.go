@@ -19,7 +19,6 @@ type judged struct {
 	abilities domain.EpisodeAbilities
 	out       domain.Outcome
 	err       error
-	state     []float64
 }
 
 func (e *judged) Abilities() *domain.EpisodeAbilities     { return &e.abilities }
