@@ -43,6 +43,12 @@ func TestSessionsResume(t *testing.T) {
 	ask(first, "stale", 0.1, 0.1, 2000)
 	ask(first, "stale", 0.1, 0.1, 1000)
 	told := ask(first, "told", 0.3, 0.2, 1000)
+	keeping, end := context.WithCancel(ctx)
+	kept := make(chan struct{})
+	go func() { file.Keep(keeping, first, time.Millisecond); close(kept) }()
+	require.Until(t, "the sessions are kept", func() bool { _, err := os.Stat(path); return err == nil })
+	end()
+	<-kept
 	require.OK(t, file.Save(ctx, first))
 	before := require.Get(os.Stat(path))(t)
 	require.OK(t, file.Save(ctx, first))

@@ -89,6 +89,45 @@ func TestHistogramsAreCumulative(t *testing.T) {
 	}
 }
 
+// Buckets of batches are the powers of two, those of times 25, 50 and 100 µs and so on in every decade up to 10 s.
+func TestBucketsAreThoseOfTheirUnits(t *testing.T) {
+	m := newMetrics()
+	for i, bound := range m.batch.bounds {
+		if bound != float64(int(1)<<i) {
+			t.Errorf("batch %d: %v", i, bound)
+		}
+	}
+	for _, h := range []*histogram{m.latency, m.refinement} {
+		for i, bound := range h.bounds {
+			if want := []float64{25e-6, 50e-6, 100e-6}[i%3] * math.Pow(10, float64(i/3)); math.Abs(bound/want-1) > 1e-12 {
+				t.Errorf("time %d: %v, want %v", i, bound, want)
+			}
+		}
+	}
+}
+
+// Two states of a session are one where every part is, numbers that are none among them.
+func TestStatesAreOneByTheirParts(t *testing.T) {
+	of := func(change func(*SessionState)) SessionState {
+		a := SessionState{
+			Session: "a", Preference: &domain.Preference{W: []float64{0.5, 0.5}}, S: []float64{1, math.NaN()}, C: []float64{2}, U: []float64{3}, ObservedNs: 4, Stale: "late",
+		}
+		change(&a)
+		return a
+	}
+	for name, change := range map[string]func(*SessionState){
+		"session": func(a *SessionState) { a.Session = "b" }, "preference": func(a *SessionState) { a.Preference.W[0] = 0.25 }, "no preference": func(a *SessionState) { a.Preference = nil },
+		"state": func(a *SessionState) { a.S[0] = 2 }, "a state for none": func(a *SessionState) { a.S[1] = 1 }, "none for a state": func(a *SessionState) { a.S[0] = math.NaN() },
+		"size": func(a *SessionState) { a.S = a.S[:1] }, "context": func(a *SessionState) { a.C[0] = 0 }, "action": func(a *SessionState) { a.U = nil },
+		"time": func(a *SessionState) { a.ObservedNs++ }, "stale": func(a *SessionState) { a.Stale = "" },
+	} {
+		same := of(func(*SessionState) {})
+		if other := of(change); same.equal(other) || other.equal(same) || !other.equal(of(change)) {
+			t.Errorf("%s: equal is wrong", name)
+		}
+	}
+}
+
 // A decision is counted once by whose action it is, and by each bit of its fallback; the smallest margin is that of all.
 func TestAnswersAreCountedByTheirKind(t *testing.T) {
 	m := newMetrics()
@@ -709,6 +748,13 @@ func TestWhatWaitsIsCounted(t *testing.T) {
 	if s.finish(j, Answer{}, nil); s.queued.Load() != 0 || s.finish(j, Answer{Op: "again"}, nil) || j.answer.Op != "" {
 		t.Errorf("%d wait, answered %+v", s.queued.Load(), j.answer)
 	}
+	var text strings.Builder
+	s.queued.Store(2)
+	s.metrics.refining.Store(3)
+	if err := s.WriteMetrics(&text); err != nil || !strings.Contains(text.String(), "\ngpc_waiting 5\n") {
+		t.Errorf("two that wait and three that refine: %v", err)
+	}
+	s.queued.Store(0)
 	for most, want := range map[int64]int{0: 1, 1: 1, 5: 5} {
 		s.opt.Waiting = Measured
 		if s.pace.most.Store(most); s.waitingMax() != want {
