@@ -2,6 +2,8 @@ package serve_test
 
 import (
 	"bytes"
+	"errors"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -164,4 +166,48 @@ func watchedTimes(t *testing.T, rests time.Duration, looked float64, watched boo
 		slices = len(decided()) - 2000
 	})
 	return all, slices
+}
+
+// Whoever looks on has anything done in a slice, lets a controller of another plant decide as it would by itself, and ends its own sessions.
+func TestWhatElseIsAskedAside(t *testing.T) {
+	c, setup := cart(t)
+	s := require.Get(serve.New(c, cpu(t), serve.Options{Setup: setup}))(t)
+	t.Cleanup(s.Close)
+	ctx, aside, broken := t.Context(), s.Aside(), errors.New("broken")
+	done := 0
+	if err := aside.Do(ctx, func() error { done++; return nil }); err != nil || done != 1 {
+		t.Errorf("done %d times: %v", done, err)
+	}
+	if err := aside.Do(ctx, func() error { return broken }); err != broken {
+		t.Errorf("an error of what is done is %v", err)
+	}
+	if err := aside.Do(ctx, func() error { panic("wrong") }); err == nil || !strings.Contains(err.Error(), "wrong") {
+		t.Errorf("a panic is %v", err)
+	}
+	r := about(0.1)
+	r.Preference = &domain.Preference{W: []float64{0.5, 0.5}}
+	want := []float64{0}
+	require.Get(require.Get(aside.Controller(c))(t).Decide(r.S, r.C, *r.Preference, want))(t)
+	got := require.Get(aside.DecideBy(ctx, require.Get(aside.Controller(c))(t), c.Definition().Problem, r))(t)
+	if !slices.Equal(got.U, want) || !(got.LatencyUs > 0) {
+		t.Errorf("it decides %+v, by itself %v", got, want)
+	}
+	r.S = []float64{math.NaN(), 0}
+	if d, err := aside.DecideBy(ctx, require.Get(aside.Controller(c))(t), c.Definition().Problem, r); err == nil && d.Fallback == 0 {
+		t.Errorf("about no number it decides %+v", d)
+	}
+	groups := aside.Groups()
+	require.Get(s.Decide(ctx, "plant", about(0.1)))(t)
+	require.Get(aside.Decide(ctx, "looking", about(0.1)))(t)
+	if now := aside.Groups(); now != groups+1 {
+		t.Errorf("a plant's decision and a slice are %d groups", now-groups)
+	}
+	require.OK(t, s.Clear(ctx, "plant"))
+	if h := s.Health(); h.Sessions != 2 {
+		t.Errorf("%d sessions are open, want both", h.Sessions)
+	}
+	require.OK(t, aside.Reset(ctx, "looking"))
+	if h := s.Health(); h.Sessions != 1 {
+		t.Errorf("%d sessions are open, want the plant's", h.Sessions)
+	}
 }
