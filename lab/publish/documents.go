@@ -68,6 +68,7 @@ var documents = []document{
 	{switchedPage, "more periods and inputs", switchedScaling.text},
 	{switchedPage, "learning to optimize", learnedToOptimize.text},
 	{"docs/results/robots.md", "crowds", swarm.text},
+	{"docs/results/robots.md", "crowds of a hundred scenes", (&benchmarkTable{"BenchmarkCrowd", true, swarm.columns}).text},
 	{"docs/explain/front.md", "fronts", fronts.text},
 	{"docs/explain/front.md", "goals", goals.text},
 	{"docs/explain/front.md", "learners of several objectives", morl.text},

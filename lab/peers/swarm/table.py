@@ -37,6 +37,7 @@ def metrics(rows: list) -> dict:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", required=True)
+    parser.add_argument("--of", default="Swarm", help="the table: Swarm, or Crowd of a hundred scenes each")
     parser.add_argument("--command", default="python lab/peers/swarm/table.py")
     parser.add_argument("records", nargs="+", metavar="NAME=RECORD")
     o = parser.parse_args()
@@ -45,7 +46,7 @@ def main() -> None:
         records = [[json.loads(line) for line in open(file)] for file in files.split(",")]
         (first, *rows), (timed, *measured) = records[0], records[-1]
         header = first if "isa" in first else header
-        benchmarks.append({"name": f"BenchmarkSwarm/{name}", "metrics": metrics(rows) | (times(timed, measured) if len(records) > 1 or "load" in first else {})})
+        benchmarks.append({"name": f"Benchmark{o.of}/{name}", "metrics": metrics(rows) | (times(timed, measured) if len(records) > 1 or "load" in first else {})})
     record = {"device": header["device"], "commit": header["commit"], "command": o.command, "benchmarks": benchmarks}
     temporary = Path(o.out).with_suffix(".part")
     temporary.write_text(json.dumps(record, indent=1) + "\n")
