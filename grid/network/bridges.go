@@ -32,7 +32,7 @@ func (n *Network) BranchesAt() [][]int32 {
 func (n *Network) BridgeSides() [][]int {
 	adjacent := n.BranchesAt()
 	sides := make([][]int, n.Branches())
-	var order []int // of the first visits
+	order := make([]int, 0, n.Buses()) // of the first visits
 	visited, low := make([]int, n.Buses()), make([]int, n.Buses())
 	type visit struct{ bus, branch, position int }
 	var stack []visit

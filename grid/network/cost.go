@@ -112,7 +112,7 @@ func (c *Cost) convexHull() {
 		if n == 0 {
 			continue
 		}
-		for k := hull[n-1]; k < i; k++ {
+		for k := hull[n-1] + 1; k < i; k++ {
 			if excess(k, hull[n-1], i) > unit {
 				return
 			}
