@@ -296,7 +296,7 @@ var (
 	}}
 	// powsybl are power flows, outages and factors beside PowSyBl's, lab/peers/powsybl/compare.py.
 	powsybl = benchmarkTable{"BenchmarkPowsybl", true, report.Columns{
-		{"network", "{0}"}, {"call", "{1}"}, {"outages, columns", "{outages|columns %.0f}"}, {"ours, ms", "{ours_ms %.3g}"}, {"pypowsybl 1.16.1, ms", "{peer_ms %.3g}"},
+		{"network", "{0}"}, {"call", "{1}"}, {"outages", "{outages %.0f}"}, {"columns", "{columns %.0f}"}, {"ours, ms", "{ours_ms %.3g}"}, {"pypowsybl 1.16.1, ms", "{peer_ms %.3g}"},
 		{"ratio", "{ratio %.3g} [{lo %.3g}, {hi %.3g}]"}, {"largest difference", "{apart %.0e}"},
 	}}
 	// fronts are those of the bundled maps beside the exact solver's, lab/scripts/fronts.py.
