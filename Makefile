@@ -67,7 +67,7 @@ tested:
 	@$(GO) run ./kernels/build shim
 
 ## race: the race detector on what is concurrent (needs a C compiler); it does not see inside assembly, so the suite runs on the Go kernels; without what is long and of one thread
-UNRACED = HasLessRegretThan|AllocateNothing|DoesNotAllocate|AllocatesNothing|AgainstFloat64|^TestAutoSurvivesAFaultAtEveryDriverCall$$|^TestConformance$$/^avx|^TestConformance$$/^generic$$/^net|^TestNearestIsBruteForceBitForBit$$|^TestTheLoopThroughLinesIsThatOfEval$$/^integrator
+UNRACED = HasLessRegretThan|AllocateNothing|DoesNotAllocate|AllocatesNothing|AgainstFloat64|^TestAutoSurvivesAFaultAtEveryDriverCall$$|^TestConformance$$/^avx|^TestConformance$$/^generic$$/^net|^TestNearestIsBruteForceBitForBit$$|^TestTheLoopThroughLinesIsThatOfEval$$/^integrator|^TestLimitsHold|^TestMarginsAreOfTheStateThatIsReached$$|^TestADelayIsPredictedAway$$|^TestAWindow
 race:
 	CGO_ENABLED=1 $(GO) test $(HANGS) -race -short -skip '$(UNRACED)' ./cpu_fallback/... ./internal/simd/neighbours ./dataset/... ./ocp ./train/... ./batchnav/... ./closedloop/... ./serve ./view ./kernels/driver ./kernels/shim ./engine
 	CGO_ENABLED=1 $(GO) test $(HANGS) -race -short -run Threads ./paper/...
