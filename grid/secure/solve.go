@@ -51,7 +51,7 @@ type Result struct {
 
 // New analyses a network and its outages.
 func New(n *network.Network, opt Options) (*Solver, error) {
-	if err := checkSupported(n); err != nil {
+	if err := cmp.Or(n.RequireCosts(), n.RequireRectangles(), n.RequireFreeDelivery()); err != nil {
 		return nil, err
 	}
 	constantFactor, _, err := n.PowerFactors(opt.Dispatchable)
