@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/grid/acopf"
+	"github.com/gpc-engine/gpc/grid/network"
 	"github.com/gpc-engine/gpc/grid/networktest"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 	"gonum.org/v1/gonum/mat"
@@ -161,6 +162,55 @@ func TestAnOptimumStandsWhereAHigherPenaltyFails(t *testing.T) {
 	if m := p.norms(); m.mismatch > feasibility || m.gradient > optimality*(1+m.multiplier) || p.gap() > optimality*(1+p.objective()) {
 		t.Errorf("the states are at %+v", m)
 	}
+	if k := r.KKT; !(k.Max() <= conditionLimit) {
+		t.Errorf("the conditions are those of another solve: %+v", k)
+	}
+}
+
+// Other modes are taken where an optimum of theirs costs less; else the states and the conditions are those before, and what promised
+// less is not tried again.
+func TestModesThatCostLessAreTaken(t *testing.T) {
+	ctx := context.Background()
+	s, p, r := begun(t, "case_ieee30", 0.95)
+	if status := s.optimise(ctx, p, r); status != converged {
+		t.Fatal(status)
+	}
+	optimum, f, kkt, most := p.clone(), p.objective(), r.KKT, s.sys.opt.MaxIterations
+	for name, c := range map[string]struct {
+		iterations, most int
+		ctx              context.Context
+		status           Status
+		improves         bool
+	}{"no effort left": {1001, 200, ctx, converged, false}, "interrupted": {0, 200, require.EndAfter(3), NotSolved, false}, "no end": {0, 8, ctx, converged, false}, "the last effort": {1000, 200, ctx, converged, true}, "": {0, 200, ctx, converged, true}} {
+		for k, st := range optimum {
+			*p.states[k] = *st.clone()
+		}
+		p.evaluate()
+		p.elastic, r.KKT, r.Iterations, s.sys.opt.MaxIterations = false, kkt, c.iterations, c.most
+		improved, status := s.improveModes(c.ctx, p, r)
+		if status != c.status || improved != c.improves || (r.Iterations > c.iterations) == (name == "no effort left") {
+			t.Errorf("%s: %v, improved %v, %d iterations", name, status, improved, r.Iterations-c.iterations)
+		}
+		if status == NotSolved {
+			continue
+		}
+		if got := p.objective(); improved != (got < f*(1-1e-9)) || !improved && (!same(p.states, optimum) || r.KKT != kkt) || !(p.norms().mismatch < 1e-8 && r.KKT.Max() < conditionLimit) {
+			t.Errorf("%s: %g, before %g, conditions %+v", name, got, f, r.KKT)
+		}
+		count := 0
+		for _, st := range p.states[1:] {
+			count += len(st.reducedCosts(p.reducedCostThreshold(f)))
+		}
+		if (count > 0) != strings.Contains(name, "effort") {
+			t.Errorf("%s: %d modes still promise less", name, count)
+		}
+	}
+	for _, st := range optimum[1:] { // other results keep their own
+		if len(st.switching.fruitless) > 0 {
+			t.Error("an earlier copy has fruitless switches")
+		}
+	}
+	s.sys.opt.MaxIterations = most
 }
 
 // A try of other modes ends where its objective cannot come below the ceiling, and at the optimum where it can.
@@ -225,6 +275,26 @@ func TestATryEndsAboveItsCeiling(t *testing.T) {
 	}
 	if got := p.run(context.Background(), 50, finalTolerances); got != Numerical || p.iterations != 1 {
 		t.Errorf("without an inertia: %v after %d iterations", got, p.iterations)
+	}
+}
+
+// Five matrices that are mostly shift end a run with hard balances; with elastic ones it goes on.
+func TestShiftsWithoutHope(t *testing.T) {
+	for _, elastic := range []bool{false, true} {
+		p := bordered(t, "case9", elastic)
+		for g := range p.sys.net.Cost {
+			p.sys.net.Cost[g] = network.Cost{Polynomial: []float64{0, 0, -1e8}}
+		}
+		p.states[0].weight = weights{cost: 1}
+		p.evaluate()
+		p.trace = func(it Iterate) {
+			if it.Iteration > 0 && it.Shift < 1e5 {
+				t.Errorf("elastic %v: a shift of %g", elastic, it.Shift)
+			}
+		}
+		if got := p.run(context.Background(), 7, finalTolerances); got != IterationLimit || p.iterations != map[bool]int{false: 5, true: 7}[elastic] {
+			t.Errorf("elastic %v: %v after %d iterations", elastic, got, p.iterations)
+		}
 	}
 }
 

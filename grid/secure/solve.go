@@ -209,7 +209,7 @@ func (s *Solver) generate(ctx context.Context, p *interior, r *Result, pd, qd []
 
 // unsolved ends a solve whose interior point failed.
 func (s *Solver) unsolved(ctx context.Context, p *interior, r *Result, status Status) (*Result, error) {
-	r.Status = status
+	r.Status, r.KKT = status, p.kkt
 	r.explain(s, p)
 	return r, ctx.Err()
 }

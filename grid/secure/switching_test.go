@@ -318,3 +318,52 @@ func reached(n *network.Network, without, from int) []int {
 	}
 	return list
 }
+
+// A unit in a mode may not leave it: at a limit it stays beyond, within both it stays between. Penalties are those of a pu of power.
+func TestLimitsOfModes(t *testing.T) {
+	n := networktest.Load(t, "case39")
+	n.QMax[2], n.QMin[3], n.QMax[4] = math.Inf(1), math.Inf(-1), n.QMin[4]
+	sys := require.Get(newSystem(n, DefaultOptions().withDefaults()))(t)
+	rng := rand.New(rand.NewPCG(57, 22))
+	out := Outage{Branch: -1, Unit: 6}
+	free := newState(sys, out, true, n.Pd, n.Qd, nil)
+	if free.setSwitching(nil); free.switchLimits != 0 || free.switching != nil {
+		t.Fatal("limits of no modes")
+	}
+	for range 20 {
+		c := free.modes()
+		var want []limit
+		add := func(kind limitKind, element int, mode int8, lo, hi float64) {
+			list := []limit{{kind, element, -1, lo, 1}, {kind, element, 1, hi, 1}}
+			if mode != 0 {
+				list = [][]limit{{{kind, element, 1, lo, 1}}, nil, {{kind, element, -1, hi, 1}}}[mode+1]
+			}
+			for _, l := range list {
+				if !math.IsInf(l.bound, 0) {
+					want = append(want, l)
+				}
+			}
+		}
+		for i, b := range sys.genBuses {
+			c.reactive[i] = int8(rng.IntN(3) - 1)
+			if lo, hi := sys.qlo[i], sys.qhi[i]; b != n.GenBus[6] && hi > lo {
+				add(variableLimit, free.reactive[i], c.reactive[i], lo, hi)
+			}
+		}
+		for g := range n.GenBus {
+			if c.active[g] = int8(rng.IntN(3) - 1); g != 6 {
+				add(shareLimit, g, c.active[g], n.PMin[g], n.PMax[g])
+			}
+		}
+		st := free.withSwitching(c)
+		got := st.limits[len(free.limits):]
+		if len(got) != len(want) || st.switchLimits != len(want) || !slices.Equal(st.limits[:len(free.limits)], free.limits) {
+			t.Fatalf("%d limits of modes, want %d", len(got), len(want))
+		}
+		for i, l := range got {
+			if !slices.Contains(want, l) || st.penalty[len(free.limits)+i] != 100 {
+				t.Errorf("%+v with a penalty of %g is none of %v", l, st.penalty[len(free.limits)+i], want)
+			}
+		}
+	}
+}
