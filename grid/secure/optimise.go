@@ -235,7 +235,8 @@ func (s *Solver) improveModes(ctx context.Context, p *interior, r *Result) (impr
 		if status != converged || !(f < best-minGain*math.Abs(best)) {
 			break
 		}
-		best, kkt, improved, fallback = f, r.KKT, true, nil
+		best, kkt = f, r.KKT
+		improved, fallback = true, nil
 	}
 	if fallback == nil {
 		return improved, converged
