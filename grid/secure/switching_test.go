@@ -156,6 +156,20 @@ func TestLimitsAreOfTheirQuantities(t *testing.T) {
 	if len(kinds) != 6 {
 		t.Errorf("limits by kind: %v", kinds)
 	}
+	m := networktest.Load(t, "case9")
+	for b := range m.VMin { // without limits of voltages a flow's is the first
+		m.VMin[b], m.VMax[b] = math.Inf(-1), math.Inf(1)
+	}
+	st := newState(require.Get(newSystem(m, DefaultOptions().withDefaults()))(t), Outage{Branch: -1, Unit: -1}, false, m.Pd, m.Qd, nil)
+	for b, first := range st.bus {
+		st.x[first+magnitudeOffset], st.x[first+angleOffset] = 1, 0.1*float64(b)
+	}
+	st.evaluate(0)
+	f := network.NewFlows(m.Branches())
+	m.BranchFlows(&m.Admittance, slices.Repeat([]float64{1}, 9), []float64{0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8}, f)
+	if l, want := st.limits[0], f.Pf[0]*f.Pf[0]+f.Qf[0]*f.Qf[0]; l.kind != fromFlowLimit || math.Abs(st.h[0]+l.bound-want) > 1e-9 {
+		t.Errorf("%+v is %g, the square of the flow is %g", l, st.h[0], want)
+	}
 }
 
 // The worst outages of a round are added that are not remembered; all that break a limit are counted. After elastic balances a new
