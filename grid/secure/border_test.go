@@ -3,8 +3,13 @@ package secure
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
+	"github.com/gpc-engine/gpc/grid/network"
+	"github.com/gpc-engine/gpc/grid/networktest"
+	"github.com/gpc-engine/gpc/internal/simd/isa"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 	"gonum.org/v1/gonum/mat"
 )
 
@@ -234,5 +239,97 @@ func TestLanesThatBreakDown(t *testing.T) {
 	p.evaluate()
 	if !p.factorise() || !finite() || p.pivoted {
 		t.Errorf("after that, pivots chosen: %v", p.pivoted)
+	}
+}
+
+// Pivots have every variable of a state once, four at most; the border has set-points alone. The power with the balance of a reference is
+// of a free unit of its island, at its bus where there is one, and no end of a DC line.
+func TestPivotsOfLanes(t *testing.T) {
+	for _, name := range []string{"case9", "case39", everyFeature, "islands"} {
+		n := (*network.Network)(nil)
+		if name == "islands" {
+			n = networktest.Of(t, twice(t))
+		} else {
+			n = load(t, name)
+		}
+		sys := require.Get(newSystem(n, DefaultOptions().withDefaults()))(t)
+		island, terminals := n.Islands(), n.Terminals()
+		for _, before := range []bool{true, false} {
+			l, list, border := sys.base, [][]int(nil), 0
+			if before {
+				list, border = sys.nodesBefore()
+			} else {
+				l = sys.after
+				list, border = sys.nodesAfter(n.Slack)
+			}
+			count, units, alone := make([]int, l.variables), map[int]int{}, 0
+			for g, k := range sys.setP {
+				if k >= 0 {
+					units[l.setPoints[k]] = g
+				}
+			}
+			for k, node := range list {
+				if len(node) > 4 || len(node) == 0 {
+					t.Errorf("%s: node %d has %d variables", name, k, len(node))
+				}
+				for i, v := range node {
+					if v < 0 {
+						continue
+					}
+					if count[v]++; k >= len(list)-border && !slices.Contains(l.setPoints, v) {
+						t.Errorf("%s: variable %d is in the border", name, v)
+					}
+					b := l.busOf(v - activeDualOffset)
+					if !before || i%2 == 0 || b < 0 || !slices.Contains(n.References, b) {
+						continue
+					}
+					power := node[i-1]
+					g, ok := units[power]
+					if alone++; power < 0 || !ok || terminals[g] || island[n.GenBus[g]] != island[b] {
+						t.Errorf("%s: the balance of reference %d is with variable %d of unit %d", name, b, power, g)
+						continue
+					}
+					for other, at := range n.GenBus {
+						if at == b && sys.free[other] && !terminals[other] && n.GenBus[g] != b {
+							t.Errorf("%s: reference %d has unit %d, its balance is with that of unit %d", name, b, other, g)
+						}
+					}
+				}
+			}
+			if slices.Min(count) != 1 || slices.Max(count) != 1 || before && alone != len(n.References) || !before && border != (len(l.setPoints)+3)/4 {
+				t.Errorf("%s: variables are in %d to %d nodes; %d references of %d, a border of %d", name, slices.Min(count), slices.Max(count), alone, len(n.References), border)
+			}
+		}
+	}
+}
+
+// Where lanes cannot be made, pivots are chosen by size.
+func TestWithoutLanes(t *testing.T) {
+	p := bordered(t, "case9", false)
+	f := p.sys.lanesBefore()
+	if f == nil || f.forLanes(isa.Generic, 0) != nil {
+		t.Error("there are programs of no lanes")
+	}
+	list, border := p.sys.nodesBefore()
+	if newLaneFactor(p.sys.base, list, border, isa.Generic, 0) != nil {
+		t.Error("there are programs of no lanes")
+	}
+	before, after := p.sys.lanesBefore, p.sys.lanesAfter
+	for k := range 3 {
+		p.sys.lanesBefore, p.sys.lanesAfter = before, after
+		switch k {
+		case 1:
+			p.sys.lanesBefore = func() *laneFactor { return nil }
+		case 2:
+			p.sys.lanesAfter = func(int, int) *laneFactor { return nil }
+		}
+		p.evaluate()
+		if !p.factorise() || p.pivoted != (k > 0) {
+			t.Fatalf("lanes missing %d: pivots chosen by size %v", k, p.pivoted)
+		}
+		p.direction(1, false)
+		if worst, size := p.residual(); !(worst <= laneTolerance*size) || p.pivoted != (k > 0) {
+			t.Errorf("lanes missing %d: the direction is off by %g of %g", k, worst, size)
+		}
 	}
 }

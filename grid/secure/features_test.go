@@ -45,6 +45,13 @@ var features = map[string]func(c *matpower.Case){
 		c.Gen[2].ReactiveCost = segments(-20, 20, 0, 0, 10, 1, 60, 40)
 		c.Gen[3].ReactiveCost = polynomial(0)
 	},
+	"angles": func(c *matpower.Case) {
+		for k, l := range c.Branch {
+			if k%3 == 0 || l.From == 6 {
+				c.Branch[k].AngMin, c.Branch[k].AngMax = -1.2, 1.3
+			}
+		}
+	},
 	"references": func(c *matpower.Case) {
 		for _, id := range []int{13, 22} {
 			c.Bus[id-1].Type, c.Bus[id-1].Va = matpower.Reference, -2
@@ -80,7 +87,7 @@ func withFeatures(t *testing.T, names ...string) *network.Network {
 
 // Without outages the interior point of states finds the optimum of package acopf, from far away.
 func TestBaseStateHasTheOptimum(t *testing.T) {
-	for _, names := range [][]string{{}, {"piecewise"}, {"reactive"}, {"references"}, {"with DC lines"}, {"piecewise", "reactive", "references", "with DC lines"}} {
+	for _, names := range [][]string{{}, {"angles"}, {"piecewise"}, {"reactive"}, {"references"}, {"with DC lines"}, {"piecewise", "reactive", "references", "with DC lines"}} {
 		n := withFeatures(t, names...)
 		s, err := New(n, Options{Outages: []Outage{{Branch: 0, Unit: -1}}})
 		if err != nil {
@@ -106,6 +113,35 @@ func TestBaseStateHasTheOptimum(t *testing.T) {
 		r.read(s, p.states[0])
 		if d := r.Objective/plain[0].Objective - 1; math.Abs(d) > 1e-7 {
 			t.Errorf("%v: %.6f $/h, package acopf has %.6f (%.1e)", names, r.Objective, plain[0].Objective, d)
+		}
+		binding := 0
+		for k, lo := range n.AngMin {
+			if angle := r.Va[n.From[k]] - r.Va[n.To[k]]; min(angle-lo, n.AngMax[k]-angle) < 1e-6 {
+				binding++
+			}
+		}
+		if (binding > 0) != slices.Contains(names, "angles") {
+			t.Errorf("%v: %d limits of angles bind", names, binding)
+		}
+		// Units that share a reactive power have the same share of their ranges; balances and prices are package acopf's.
+		injected := make([]float64, n.Buses())
+		for g, b := range n.GenBus {
+			if injected[b] += r.Qg[g] - plain[0].Qg[g]; r.Qg[g] < n.QMin[g]-1e-8 || r.Qg[g] > n.QMax[g]+1e-8 {
+				t.Errorf("%v: unit %d gives %g of %g to %g", names, g, r.Qg[g], n.QMin[g], n.QMax[g])
+			}
+		}
+		for _, y := range s.sys.groups {
+			at := func(g int) float64 { return (r.Qg[g] - n.QMin[g]) / (n.QMax[g] - n.QMin[g]) }
+			for _, g := range y.units {
+				if !y.fixed() && math.Abs(at(g)-at(y.units[0])) > 1e-9 {
+					t.Errorf("%v: unit %d is at %g of its range, another at its bus at %g", names, g, at(g), at(y.units[0]))
+				}
+			}
+		}
+		for b, q := range injected {
+			if math.Abs(q) > 1e-3 || math.Abs(r.Vm[b]-plain[0].Vm[b]) > 1e-4 || math.Abs(r.Va[b]-plain[0].Va[b]) > 1e-4 || math.Abs(r.LambdaP[b]-plain[0].LambdaP[b]) > 1e-2 || math.Abs(r.LambdaQ[b]-plain[0].LambdaQ[b]) > 1e-2 {
+				t.Errorf("%v, bus %d: %g pu more, %g pu at %g, prices %g and %g; package acopf has %g at %g, %g and %g", names, b, q, r.Vm[b], r.Va[b], r.LambdaP[b], r.LambdaQ[b], plain[0].Vm[b], plain[0].Va[b], plain[0].LambdaP[b], plain[0].LambdaQ[b])
+			}
 		}
 	}
 }

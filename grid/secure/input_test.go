@@ -183,9 +183,10 @@ func TestSharesOfUnits(t *testing.T) {
 // Costs and limits that the solver does not take are refused by the unit.
 func TestNetworksThatAreRefused(t *testing.T) {
 	for want, change := range map[string]func(c *matpower.Case, g *matpower.Gen){
-		"no mpc.gencost":       func(c *matpower.Case, g *matpower.Gen) { c.HasCost = false },
-		"a capability curve":   func(c *matpower.Case, g *matpower.Gen) { g.Pc2, g.Qc1Max, g.Qc2Max = 100, g.QMax, 0 },
-		"generator 2 at bus 2": func(c *matpower.Case, g *matpower.Gen) { g.PMin = g.PMax + 1 },
+		"no mpc.gencost":                   func(c *matpower.Case, g *matpower.Gen) { c.HasCost = false },
+		"a capability curve":               func(c *matpower.Case, g *matpower.Gen) { g.Pc2, g.Qc1Max, g.Qc2Max = 100, g.QMax, 0 },
+		"generator 2 at bus 2: Qmin = 301": func(c *matpower.Case, g *matpower.Gen) { g.QMin = g.QMax + 1 },
+		"generator 2 at bus 2":             func(c *matpower.Case, g *matpower.Gen) { g.PMin = g.PMax + 1 },
 	} {
 		c := networktest.Case(t, "case9")
 		change(c, &c.Gen[1])
@@ -225,7 +226,19 @@ func TestShapesOfAProblem(t *testing.T) {
 	if _, err := s.Check(ctx, nine, nine, three, nine, nine); err != nil {
 		t.Error(err)
 	}
+	loads := slices.Clone(n.Pd)
+	loads[3] = math.NaN()
+	outages := require.Get(New(n, Options{}))(t)
+	checks, err := outages.checkOutages(ctx, loads, n.Qd, n.Pg0, n.Vm0, n.Va0, nil, earlierChecks{})
+	if err == nil || !strings.Contains(err.Error(), "is NaN: want a finite number") {
+		t.Errorf("loads that are no numbers: %v, %v", err, checks)
+	}
 	solved := require.Get(s.Solve(ctx, Problem{}))(t)
+	if sum := 0.0; len(s.Shares()) != 3 {
+		t.Error("shares are not of every unit")
+	} else if sum = s.Shares()[0] + s.Shares()[1] + s.Shares()[2]; math.Abs(sum-1) > 1e-15 {
+		t.Errorf("shares sum to %g", sum)
+	}
 	other := require.Get(New(n, Options{Outages: []Outage{}}))(t)
 	for _, start := range []*Result{solved, {sys: other.sys}} {
 		if _, err := other.Solve(ctx, Problem{Start: start}); err == nil || !strings.Contains(err.Error(), "not a result of this solver") {

@@ -109,7 +109,7 @@ func (p *interior) begin(point initialPoint) {
 		p.limits += len(t.limits)
 		for i := range t.limits {
 			minSlack := point.slack
-			if point.usesMultipliers && t.z[i] > 0 {
+			if point.usesMultipliers {
 				minSlack = min(barrier/t.z[i], minSlack)
 			}
 			if !t.soft(i) {

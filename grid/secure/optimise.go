@@ -191,7 +191,9 @@ func (s *Solver) solveElastic(ctx context.Context, p *interior, r *Result, point
 		status = p.run(ctx, maxIterations, goal)
 		r.Iterations += p.iterations
 	}
-	r.KKT = p.kkt
+	if status == converged {
+		r.KKT = p.kkt
+	}
 	return status
 }
 
@@ -207,7 +209,7 @@ func (p *interior) reducedCostThreshold(objective float64) float64 {
 // improveModes switches units where reduced costs promise a lower cost, and repeats while the cost falls. It reports
 // whether the dispatch changed.
 func (s *Solver) improveModes(ctx context.Context, p *interior, r *Result) (improved bool, status Status) {
-	best, gains := p.objective(), make([]map[limitKey]float64, len(p.states))
+	best, kkt, gains := p.objective(), r.KKT, make([]map[limitKey]float64, len(p.states))
 	var fallback []*state
 	for range modeRounds {
 		changed := 0
@@ -230,15 +232,17 @@ func (s *Solver) improveModes(ctx context.Context, p *interior, r *Result) (impr
 			return improved, status
 		}
 		f := p.objective()
-		if status == Insecure || !(f < best-minGain*math.Abs(best)) {
+		if status != converged || !(f < best-minGain*math.Abs(best)) {
 			break
 		}
-		best, improved, fallback = f, true, nil
+		best, kkt = f, r.KKT
+		improved, fallback = true, nil
 	}
 	if fallback == nil {
 		return improved, converged
 	}
 	p.restore(fallback)
+	r.KKT = kkt
 	for k, t := range p.states[1:] {
 		if gain := gains[k+1]; len(gain) > 0 {
 			t.switching = t.switching.clone() // earlier results keep their own

@@ -309,6 +309,16 @@ func TestWhyThereIsNoPowerFlow(t *testing.T) {
 		n := networktest.Of(t, c)
 		sys := require.Get(newSystem(n, Options{Outages: []Outage{}}.withDefaults()))(t)
 		check := require.Get(newOutageFlows(sys, n.Pd, n.Qd).solveOutage(Outage{Branch: -1, Unit: 0}, n.Pg0, n.Vm0, n.Va0, nil))(t)
+		states := []*state{newState(sys, Outage{Branch: -1, Unit: -1}, false, n.Pd, n.Qd, nil), newState(sys, Outage{Branch: -1, Unit: 0}, true, n.Pd, n.Qd, nil)}
+		for _, st := range states { // other starts come to no end either, and the first says why
+			for b, first := range st.bus {
+				st.x[first+magnitudeOffset] = n.Vm0[b]
+			}
+		}
+		tried := require.Get(newOutageFlows(sys, n.Pd, n.Qd).check(Outage{Branch: -1, Unit: 0}, n.Pg0, n.Vm0, n.Va0, states, func(*Check) {}))(t)
+		if tried.Solved || tried.Reason != check.Reason {
+			t.Errorf("from other starts: %v: %q, want %q", tried.Solved, tried.Reason, check.Reason)
+		}
 		missing, what, _ := strings.Cut(check.Reason, " MW are missing")
 		if want == "10." { // 315 MW of load, 310 MW of units, and the losses
 			if lost := 0.0; check.Solved || what != " that no unit has left" || func() bool { fmt.Sscan(missing, &lost); return !(lost > 5 && lost < 25) }() {
@@ -317,6 +327,28 @@ func TestWhyThereIsNoPowerFlow(t *testing.T) {
 		} else if check.Solved || check.Reason != want {
 			t.Errorf("%v: %q, want %q", check.Solved, check.Reason, want)
 		}
+	}
+}
+
+// A bus without a unit is no reference, and a power flow from numbers that are none is refused.
+func TestReferencesHaveUnits(t *testing.T) {
+	n := networktest.Load(t, "case9")
+	sys := require.Get(newSystem(n, DefaultOptions().withDefaults()))(t)
+	f := newOutageFlows(sys, n.Pd, n.Qd)
+	bus := slices.Index(sys.genBusIndex, -1)
+	c := &Check{Outage: Outage{Branch: 2, Unit: -1}, vm: n.Vm0, va: n.Va0, atLimit: make([]int8, n.Buses())}
+	if err := f.solveShared(c, sys.part(c.Outage), bus, n.Pg0, n.Vm0, false); err == nil || !strings.Contains(err.Error(), "has no generator in service") || len(f.solvers) > 0 {
+		t.Errorf("%v with %d solvers", err, len(f.solvers))
+	}
+	if c, err := f.solveOutage(c.Outage, n.Pg0, n.Vm0, n.Va0, nil); err != nil || !c.Solved || len(f.solvers) != 1 || c.reference != n.Slack {
+		t.Errorf("%v, reference %d", err, c.reference)
+	} else if vm, va := c.Voltages(); len(vm) != n.Buses() || &vm[0] != &c.vm[0] || &va[0] != &c.va[0] {
+		t.Error("voltages are others")
+	}
+	pg := slices.Clone(n.Pg0)
+	pg[1] = math.NaN()
+	if _, err := f.solveOutage(c.Outage, pg, n.Vm0, n.Va0, nil); err == nil || !strings.Contains(err.Error(), "want a finite number") {
+		t.Errorf("a power that is no number: %v", err)
 	}
 }
 

@@ -51,7 +51,7 @@ type Result struct {
 
 // New analyses a network and its outages.
 func New(n *network.Network, opt Options) (*Solver, error) {
-	if err := checkSupported(n); err != nil {
+	if err := cmp.Or(n.RequireCosts(), n.RequireRectangles(), n.RequireFreeDelivery()); err != nil {
 		return nil, err
 	}
 	constantFactor, _, err := n.PowerFactors(opt.Dispatchable)
@@ -209,7 +209,7 @@ func (s *Solver) generate(ctx context.Context, p *interior, r *Result, pd, qd []
 
 // unsolved ends a solve whose interior point failed.
 func (s *Solver) unsolved(ctx context.Context, p *interior, r *Result, status Status) (*Result, error) {
-	r.Status = status
+	r.Status, r.KKT = status, p.kkt
 	r.explain(s, p)
 	return r, ctx.Err()
 }

@@ -592,13 +592,7 @@ func (t *state) directional(i int, d []float64) float64 {
 }
 
 // clone is an independent copy.
-func (t *state) clone() *state {
-	o := t.withSwitching(t.switching)
-	for _, v := range o.limitArrays(t) {
-		copy(v[0], v[1])
-	}
-	return o
-}
+func (t *state) clone() *state { return t.withSwitching(t.switching) }
 
 // withSwitching is a copy with other switching modes.
 func (t *state) withSwitching(c *switching) *state {
@@ -613,7 +607,7 @@ func (t *state) withSwitching(c *switching) *state {
 	for _, v := range o.limitArrays(t) {
 		copy(v[0][:n], v[1][:n])
 	}
-	if t.switching == nil || c == nil || c == t.switching {
+	if t.switching == nil {
 		return o
 	}
 	// Units that stay in their mode keep its slacks and multipliers. One that switches starts almost free.

@@ -1,7 +1,6 @@
 package secure
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -506,22 +505,6 @@ func (s *system) matchBorder() {
 			l.schurEntries = append(l.schurEntries, s.base.setPointPairs[max(a, b)][min(a, b)])
 		}
 	}
-}
-
-// checkSupported reports features of a network that the solver does not take.
-func checkSupported(n *network.Network) error {
-	if err := cmp.Or(n.RequireCosts(), n.RequireRectangles(), n.RequireFreeDelivery()); err != nil {
-		return err
-	}
-	name := func(g int) string {
-		return fmt.Sprintf("network %s, generator %d at bus %d", n.Name, n.GenRow[g]+1, n.BusID[n.GenBus[g]])
-	}
-	for g := range n.GenBus {
-		if n.PMin[g] > n.PMax[g] || n.QMin[g] > n.QMax[g] {
-			return fmt.Errorf("%s: a lower limit lies above its upper one", name(g))
-		}
-	}
-	return nil
 }
 
 // finite reports whether a limit is finite.

@@ -167,6 +167,8 @@ func TestChecksFromEarlierOnes(t *testing.T) {
 			}
 			if near[i].Solved && near[i].reference < 0 {
 				beside++
+			} else if near[i].Margin > 0.01 && i >= len(s.outages)-8 {
+				t.Errorf("level %g, %s: margin %g, one by one", level, c.name(n), near[i].Margin)
 			}
 			if math.Abs(c.Margin-near[i].Margin) > 1e-6 || math.Abs(c.Delta-near[i].Delta) > 1e-6 {
 				t.Errorf("level %g, %s: margin %g, shared %g; side by side %g, %g", level, c.name(n), c.Margin, c.Delta, near[i].Margin, near[i].Delta)
