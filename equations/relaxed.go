@@ -267,21 +267,18 @@ func (k *shareSystem) read(p *Problem) (*program.Program, error) {
 				results = slices.Clone(b.Inline(f, inputs(nil)))
 			}
 		} else {
-			var weights []program.Value
-			var sets [][]program.Value // of results
 			mix(k, instructions{b}, shares, func(weight program.Value, u []program.Value) {
-				weights, sets = append(weights, weight), append(sets, b.Inline(f, inputs(u)))
-			})
-			for i, v := range sets[0] {
-				// A mean of equal results would move by the shares.
-				if slices.ContainsFunc(sets, func(one []program.Value) bool { return one[i] != v }) {
-					v = b.Const(0)
-					for j, w := range weights {
-						v = b.Apply(program.Add, v, b.Apply(program.Mul, w, sets[j][i]))
+				one := b.Inline(f, inputs(u))
+				if results == nil {
+					results = make([]program.Value, len(one))
+					for i := range results {
+						results[i] = b.Const(0)
 					}
 				}
-				results = append(results, v)
-			}
+				for i, v := range one {
+					results[i] = b.Apply(program.Add, results[i], b.Apply(program.Mul, weight, v))
+				}
+			})
 		}
 		for i := range k.switches {
 			d := &k.switches[i]

@@ -188,14 +188,3 @@ func All() []equations.System {
 		Fishing(), F8(), DoubleTank(), VanDerPol(), Calcium(), Subway(), Gears(), ThreeTank(), HeatPump(), WaterTower(),
 	}
 }
-
-// What no action of a system moves, such as a clock or a forecast, is no variable of its relaxed problem either.
-func TestSharesMoveWhatActionsMove(t *testing.T) {
-	c := require.Get(HeatPump().Case())(t)
-	own := require.Get(c.Problem.(*equations.Problem).NewStages())(t).Moving()
-	for _, a := range require.Get(c.Learned.(*equations.Problem).NewStages())(t).Moving() {
-		if !slices.Contains(own, a) {
-			t.Errorf("shares move entry %d of state and context, actions move %v", a, own)
-		}
-	}
-}
