@@ -11,8 +11,10 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/machine"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
@@ -78,6 +80,8 @@ const (
 	// The segment of a line with the largest second difference is halved.
 	segments, halvings = 128, 13
 	listed             = 8 // numbers of a vector
+	// affordable is the CPU time of starts and visited states. What follows takes some 50 times as long without lanes.
+	affordable = time.Second / 4
 )
 
 // Fixes that several findings and the errors of solvers share.
@@ -106,6 +110,7 @@ func Case(c *domain.Case) (findings Findings) {
 	if c.Plant == nil {
 		return nil
 	}
+	begun := cpuTime()
 	starts, err := Starts(c)
 	var points []Point
 	if err == nil {
@@ -118,8 +123,15 @@ func Case(c *domain.Case) (findings Findings) {
 		findings.add(Error, "", "initial", "starts that an episode can begin in", "%v", err)
 		return findings
 	}
+	if share := affordable.Seconds() / (cpuTime() - begun).Seconds(); share < 1 {
+		starts = starts[:max(1, int(share*startsChecked))]
+		findings.add(Hint, "", "", "functions that take less time", "the functions take long: corners, walks and the action at rest are looked at from %d of %d starts", len(starts), startsChecked)
+	}
 	return slices.Concat(findings, Effects(c.Problem, points), Hints(c.Problem, starts))
 }
+
+// cpuTime is what the process has computed.
+var cpuTime = machine.CPUTime
 
 // Point is a state, context and action.
 type Point struct{ S, C, U []float64 }
@@ -140,6 +152,35 @@ func outputs(p domain.Problem, x Point) []float64 {
 	p.Step(x.S, x.C, x.U, next, make([]float64, len(x.C)))
 	p.Margins(x.S, x.C, x.U, m)
 	return slices.Concat(next, objectives(p, x), m)
+}
+
+// evaluator evaluates points side by side: where they lead to, and their outputs. With project their actions are moved
+// to where they keep the limits, but those of switches.
+func evaluator(p domain.Problem) func(points []Point, project bool) (after []Point, outputs [][]float64) {
+	many, err := domain.ValuesOf(p)
+	if err != nil { // the solver's to report
+		many, _ = domain.ValuesOf(struct{ domain.Problem }{p})
+	}
+	spec := p.Spec()
+	ns, nu, nj, nm := len(spec.Measured), len(spec.Action), spec.ObjectiveSize(), len(spec.Margins)
+	nx := ns + len(spec.Context)
+	return func(points []Point, project bool) (after []Point, outputs [][]float64) {
+		var x, u []float64
+		for _, point := range points {
+			x, u = append(append(x, point.S...), point.C...), append(u, point.U...)
+		}
+		n := len(points)
+		next, j, m := make([]float64, n*nx), make([]float64, n*nj), make([]float64, n*nm)
+		if many.Evaluate(n, x, u, next, j, m); project {
+			many.Project(n, x, u, next, j, m)
+		}
+		for i := range n {
+			s := next[i*nx : (i+1)*nx]
+			after = append(after, Point{s[:ns:ns], s[ns:], u[i*nu : (i+1)*nu : (i+1)*nu]})
+			outputs = append(outputs, slices.Concat(s[:ns], j[i*nj:(i+1)*nj], m[i*nm:(i+1)*nm]))
+		}
+		return after, outputs
+	}
 }
 
 func objectives(p domain.Problem, x Point) []float64 {
@@ -392,6 +433,8 @@ func effect(p domain.Problem, x, other Point) (changes, objective bool) {
 func unbounded(p domain.Problem, points []Point, size []float64) (findings Findings) {
 	spec := p.Spec()
 	texts := make([]string, len(size))
+	var displaced []Point // in pairs
+	var names []string
 	for _, point := range points[:min(len(points), 4)] {
 		start := point.clone()
 		p.Project(start.S, start.C, start.U) // shares of a relaxed switch sum to 1
@@ -399,22 +442,23 @@ func unbounded(p domain.Problem, points []Point, size []float64) (findings Findi
 			if i < len(start.U) && v.Bounded() {
 				continue
 			}
-			for _, side := range []float64{1, -1} {
-				displaced := func(distance float64) []float64 {
-					x := start.clone()
-					if k := i - len(x.U); k < 0 {
-						x.U[i] += side * distance * v.Scale()
-					} else {
-						x.S[k] += side * distance * v.Scale()
-					}
-					return objectives(p, x)
+			for _, distance := range []float64{unboundedBy, unboundedBy * unboundedBy, -unboundedBy, -unboundedBy * unboundedBy} {
+				x := start.clone()
+				if k := i - len(x.U); k < 0 {
+					x.U[i] += distance * v.Scale()
+				} else {
+					x.S[k] += distance * v.Scale()
 				}
-				first, second := displaced(unboundedBy), displaced(unboundedBy*unboundedBy)
-				for k, j := range first {
-					if j < -size[k] && second[k] < unboundedBy*unboundedBy/2*j {
-						texts[k] = fmt.Sprintf("it is %.3g and %.3g where %s is moved by 10 and by 100 of its ranges", j, second[k], v.Name)
-					}
-				}
+				displaced, names = append(displaced, x), append(names, v.Name)
+			}
+		}
+	}
+	_, all := evaluator(p)(displaced, false)
+	for i := 0; i < len(all); i += 2 {
+		first, second := all[i][len(spec.Measured):], all[i+1][len(spec.Measured):]
+		for k, j := range first[:len(size)] {
+			if j < -size[k] && second[k] < unboundedBy*unboundedBy/2*j {
+				texts[k] = fmt.Sprintf("it is %.3g and %.3g where %s is moved by 10 and by 100 of its ranges", j, second[k], names[i])
 			}
 		}
 	}
@@ -450,23 +494,34 @@ func Hints(p domain.Problem, starts []Point) Findings {
 // Room finds random walks of projected actions that end in a state in which no action keeps the limits for one step more.
 func Room(p domain.Problem, starts []Point) (findings Findings) {
 	spec := p.Spec()
-	m, rng := make([]float64, len(spec.Margins)), newRand(7)
+	m, rng, evaluate := make([]float64, len(spec.Margins)), newRand(7), evaluator(p)
 	n, subject, example := 0, "", ""
-	for _, start := range starts {
-		x := start.clone()
-		for range min(spec.Steps-1, walkSteps) { // what is to be reached at the end is no room
-			if x.U = Draw(rng, spec.Action); !p.Project(x.S, x.C, x.U) {
-				p.Margins(x.S, x.C, x.U, m)
-				if n++; n == 1 && len(m) > 0 {
-					subject = name(spec.Margins, "margin", max(0, slices.Index(m, domain.Smallest(m)))) // the first of NaNs
-					example = fmt.Sprintf(", first %s at the state %s", subject, list(x.S))
+	walks := slices.Clone(starts)
+	for range min(spec.Steps-1, walkSteps) { // what is to be reached at the end is no room
+		for i := range walks {
+			walks[i].U = Draw(rng, spec.Action)
+		}
+		after, outputs := evaluate(walks, spec.Switches == nil)
+		remaining := walks[:0]
+		for i, x := range walks {
+			next := after[i]
+			if margins := outputs[i][len(outputs[i])-len(m):]; spec.Switches != nil || !spec.Keeps(domain.Smallest(margins)) {
+				if !p.Project(x.S, x.C, x.U) {
+					p.Margins(x.S, x.C, x.U, m)
+					if n++; n == 1 && len(m) > 0 {
+						subject = name(spec.Margins, "margin", max(0, slices.Index(m, domain.Smallest(m)))) // the first of NaNs
+						example = fmt.Sprintf(", first %s at the state %s", subject, list(x.S))
+					}
+					continue
 				}
-				break
+				next = x
+				next.advance(p)
 			}
-			if !x.advance(p) {
-				break
+			if tensor.Finite(next.S) {
+				remaining = append(remaining, next)
 			}
 		}
+		walks = remaining
 	}
 	if n > 0 {
 		findings.add(Hint, subject, "margins", "a margin less the room that stopping or turning takes; else some episodes are safe only by a plan",
@@ -478,14 +533,16 @@ func Room(p domain.Problem, starts []Point) (findings Findings) {
 // atRest finds how far the action at rest leads when it is constant for an episode.
 func atRest(p domain.Problem, starts []Point) (findings Findings) {
 	spec := p.Spec()
-	worst := farAway
+	worst, evaluate := farAway, evaluator(p)
+	var all []Point
 	for _, start := range starts {
-		x := start.clone()
-		p.Fallback(x.S, x.C, x.U)
-		for range spec.Steps {
-			if !x.advance(p) {
-				break
-			}
+		all = append(all, start.clone())
+		p.Fallback(start.S, start.C, all[len(all)-1].U)
+	}
+	for range spec.Steps {
+		all, _ = evaluate(all, false)
+		all = slices.DeleteFunc(all, func(x Point) bool { return !tensor.Finite(x.S) })
+		for _, x := range all {
 			for i, v := range spec.Measured {
 				if distance := math.Abs(x.S[i]-(v.Lo+v.Hi)/2) / v.Scale(); distance > worst {
 					worst, findings = distance, nil
@@ -506,10 +563,7 @@ func kinks(p domain.Problem, starts []Point) (findings Findings) {
 	rounds := rounded != nil && rounded() > 0
 	rng, inPlace := newRand(8), marginsInPlace(p)
 	reported, more := map[int]bool{}, map[int]int{}
-	values, failure := domain.ValuesOf(p) // the solver's to report
-	ns, nj, nm := len(spec.Measured), spec.ObjectiveSize(), len(spec.Margins)
-	grid, nx, n := make([][]float64, 2*segments+1), ns+len(spec.Context), 2*segments+1
-	next, j, m := make([]float64, n*nx), make([]float64, n*nj), make([]float64, n*nm)
+	evaluate := evaluator(p)
 	for _, middle := range starts {
 		direction, first, last := make([]float64, len(middle.S)), Draw(rng, spec.Action), Draw(rng, spec.Action)
 		for i, v := range spec.Measured {
@@ -527,19 +581,11 @@ func kinks(p domain.Problem, starts []Point) (findings Findings) {
 			}
 			return x
 		}
-		var x, u []float64
-		for i := range grid {
-			point := place(float64(i) / (2 * segments))
-			if x, u = append(append(x, point.S...), point.C...), append(u, point.U...); failure != nil {
-				grid[i] = outputs(p, point)
-			}
+		var line []Point
+		for i := range 2*segments + 1 {
+			line = append(line, place(float64(i)/(2*segments)))
 		}
-		if failure == nil {
-			values.Evaluate(n, x, u, next, j, m)
-			for i := range grid {
-				grid[i] = slices.Concat(next[i*nx:i*nx+ns], j[i*nj:(i+1)*nj], m[i*nm:(i+1)*nm])
-			}
-		}
+		_, grid := evaluate(line, false)
 		var bends []float64 // where next states have a kink, which what follows from them has too
 		for k, value := range grid[0] {
 			ofState := k < len(spec.Measured)

@@ -7,6 +7,7 @@ import "C"
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/gpc-engine/gpc"
@@ -18,11 +19,26 @@ import (
 
 // findCase is the case of the system in a text, or where that is "" of a name or file.
 func findCase(name, system string) (*gpc.Case, error) {
-	if system != "" {
-		return gpc.SystemText([]byte(system))
+	if system == "" {
+		return catalogue().Find(name)
 	}
-	return catalogue().Find(name)
+	if last := lastSystem.Load(); last != nil && last.text == system {
+		return last.made, nil
+	}
+	c, err := gpc.SystemText([]byte(system))
+	if err == nil {
+		lastSystem.Store(&textCase{system, c})
+	}
+	return c, err
 }
+
+// textCase is a case with the text of its system; lastSystem is the last, which a script names in one call after another.
+type textCase struct {
+	text string
+	made *gpc.Case
+}
+
+var lastSystem atomic.Pointer[textCase]
 
 // gpc_system checks the file of a system and answers its one form in bytes with the hashes.
 //
@@ -41,6 +57,7 @@ func gpc_system(text *C.char, out **C.char, err **C.char) C.int32_t {
 		if err != nil {
 			return err
 		}
+		lastSystem.Store(&textCase{string(marshalled), c})
 		identity, err := f.Identity()
 		return answer(out, map[string]any{"text": string(marshalled), "sha256": durable.Sum(identity), "problem_sha256": c.Describe().ProblemSHA256, "remarks": c.Remarks()}, err)
 	})
