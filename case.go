@@ -90,10 +90,7 @@ func (c *Case) Remarks() []string {
 // Check finds what of the case's system is wrong, or accepted and may not be meant, Remarks among them. It solves nothing
 // but, for these, a few steady states of a plant that runs on.
 func (c *Case) Check() diagnosis.Findings {
-	findings := slices.Clone(c.Findings())
-	if c.findings == nil {
-		findings = diagnosis.Case(&c.def)
-	}
+	findings := diagnosis.Case(&c.def)
 	for _, text := range c.Remarks() {
 		f := diagnosis.Finding{Severity: diagnosis.Remark, Message: text}
 		if message, fix, ok := strings.Cut(text, "): "); ok { // on the integrator

@@ -38,7 +38,7 @@ func TestAnEvaluationKeepsItsBudget(t *testing.T) {
 	c.Solver = unsolving{c.Solver.(*ocp.Solver)}
 	opt := rowOptions()
 	opt.Episodes, opt.Budget = 20, -1
-	if r, err := closedloop.Evaluate(t.Context(), c, factory, opt); err == nil || !strings.Contains(err.Error(), "Budget -1ns: want a time above 0") {
+	if r, err := closedloop.Evaluate(t.Context(), c, factory, opt); err == nil || !strings.Contains(err.Error(), "Budget -1ns: want times ≥ 0") {
 		t.Errorf("%+v, %v", r, err)
 	}
 	synctest.Test(t, func(t *testing.T) {

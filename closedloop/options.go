@@ -103,10 +103,8 @@ func (o *Options) Validate(spec *domain.Spec) error {
 		return option.Errorf("{Noise} %v: want a finite standard deviation ≥ 0", o.Noise)
 	case !(o.Bias >= 0) || math.IsInf(o.Bias, 0):
 		return option.Errorf("{Bias} %v: want a finite number ≥ 0", o.Bias)
-	case o.Budget < 0:
-		return option.Errorf("{Budget} %v: want a time above 0, or 0 for no limit", o.Budget)
-	case o.Interval < 0:
-		return fmt.Errorf("observations every %v, want a time ≥ 0", o.Interval)
+	case o.Interval < 0 || o.Budget < 0:
+		return option.Errorf("observations every %v, {Budget} %v: want times ≥ 0", o.Interval, o.Budget)
 	case o.Scenes != nil && (o.Episodes != len(o.Scenes.Files) || o.Regime != ""):
 		return fmt.Errorf("%d episodes of regime %q and %d given scenes: want one episode for each scene, and no regime", o.Episodes, o.Regime, len(o.Scenes.Files))
 	case o.Resume && o.TracePath == "":
