@@ -37,7 +37,10 @@ func TestAnEvaluationKeepsItsBudget(t *testing.T) {
 	}
 	c.Solver = unsolving{c.Solver.(*ocp.Solver)}
 	opt := rowOptions()
-	opt.Episodes = 20
+	opt.Episodes, opt.Budget = 20, -1
+	if r, err := closedloop.Evaluate(t.Context(), c, factory, opt); err == nil || !strings.Contains(err.Error(), "Budget -1ns: want times ≥ 0") {
+		t.Errorf("%+v, %v", r, err)
+	}
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
 		opt.Budget = 100 * time.Second

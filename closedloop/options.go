@@ -65,7 +65,8 @@ type Options struct {
 	// Finer is what CheckIntegration stands for, which package gpc fills in.
 	Finer *Finer
 
-	optima *optima // known of the same episodes already; nil: each is asked
+	optima  *optima // known of the same episodes already; nil: each is asked
+	bounded bool    // a context ends with the budget
 }
 
 // Load is the machine's during a run, LoadLimit the one above which latencies are not
@@ -78,11 +79,12 @@ type (
 // errBudget ends an evaluation whose budget is spent.
 var errBudget = errors.New("the budget is spent")
 
-// Within is a context that ends with the budget.
+// Within is a context that ends with the budget, from the first call on.
 func (o *Options) Within(ctx context.Context) (context.Context, context.CancelFunc) {
-	if o.Budget <= 0 {
+	if o.Budget <= 0 || o.bounded {
 		return ctx, func() {}
 	}
+	o.bounded = true
 	return context.WithTimeoutCause(ctx, o.Budget, errBudget)
 }
 
@@ -101,8 +103,8 @@ func (o *Options) Validate(spec *domain.Spec) error {
 		return option.Errorf("{Noise} %v: want a finite standard deviation ≥ 0", o.Noise)
 	case !(o.Bias >= 0) || math.IsInf(o.Bias, 0):
 		return option.Errorf("{Bias} %v: want a finite number ≥ 0", o.Bias)
-	case o.Interval < 0:
-		return fmt.Errorf("observations every %v, want a time ≥ 0", o.Interval)
+	case o.Interval < 0 || o.Budget < 0:
+		return option.Errorf("observations every %v, {Budget} %v: want times ≥ 0", o.Interval, o.Budget)
 	case o.Scenes != nil && (o.Episodes != len(o.Scenes.Files) || o.Regime != ""):
 		return fmt.Errorf("%d episodes of regime %q and %d given scenes: want one episode for each scene, and no regime", o.Episodes, o.Regime, len(o.Scenes.Files))
 	case o.Resume && o.TracePath == "":

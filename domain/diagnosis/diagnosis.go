@@ -1,10 +1,10 @@
 // Package diagnosis finds mistakes in a case's system: limits with the wrong sign, actions without effect, degrees in place of
 // radians, costs that jump. It evaluates the functions and solves nothing.
-//
 // The central function is Case. The others are its parts, at points that Starts and Visited draw from the case's plant.
 package diagnosis
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/machine"
 	"github.com/gpc-engine/gpc/tensor"
 )
 
@@ -63,21 +64,16 @@ func (f Findings) Fatal() *Finding {
 const (
 	seed                         = 20240917
 	startsChecked, pointsChecked = 32, 40
-	visitedSteps                 = 8  // of an episode
-	walkSteps                    = 60 // of a roll-out, at most
-	// unlike is the ratio of two objectives' mean sizes beyond which a preference between them says nothing.
-	unlike = 1e5
-	// bigState and smallState bound the size of a state that has no range, so that its scale is 1.
-	bigState, smallState = 100, 1e-3
-	// farAway, in widths of a state's range from its middle, is where doing nothing should not lead.
-	farAway = 2.0
-	// An objective that falls by more than in proportion at unboundedBy times the distance falls without end.
-	unboundedBy = 10.0
-	// A kink is a change of slope by this share of the function's size and slope.
-	kinkShare = 1e-2
-	// The segment of a line with the largest second difference is halved.
-	segments, halvings = 128, 13
-	listed             = 8 // numbers of a vector
+	visitedSteps                 = 8         // of an episode
+	walkSteps                    = 60        // of a roll-out, at most
+	unlike                       = 1e5       // ratio of two objectives' mean sizes beyond which a preference between them says nothing
+	bigState, smallState         = 100, 1e-3 // bounds of the size of a state that has no range, so that its scale is 1
+	farAway                      = 2.0       // in widths of a state's range from its middle: where doing nothing should not lead
+	unboundedBy                  = 10.0      // an objective that falls by more than in proportion at this times the distance falls without end
+	kinkShare                    = 1e-2      // of a function's size and slope: a kink is a change of slope by it
+	segments, halvings           = 128, 13   // the segment of a line with the largest second difference is halved
+	listed                       = 8         // numbers of a vector
+	affordable                   = 0.25      // s of CPU time for starts and visited states; without lanes what follows takes some 50 times as long
 )
 
 // Fixes that several findings and the errors of solvers share.
@@ -106,6 +102,7 @@ func Case(c *domain.Case) (findings Findings) {
 	if c.Plant == nil {
 		return nil
 	}
+	start := cpuTime()
 	starts, err := Starts(c)
 	var points []Point
 	if err == nil {
@@ -118,34 +115,53 @@ func Case(c *domain.Case) (findings Findings) {
 		findings.add(Error, "", "initial", "starts that an episode can begin in", "%v", err)
 		return findings
 	}
+	if share := affordable / (cpuTime() - start).Seconds(); share < 1 {
+		starts = starts[:max(1, int(share*startsChecked))]
+		findings.add(Hint, "", "", "functions that take less time", "the functions take long: corners, walks and the action at rest are looked at from %d of %d starts", len(starts), startsChecked)
+	}
 	return slices.Concat(findings, Effects(c.Problem, points), Hints(c.Problem, starts))
 }
+
+var cpuTime = machine.CPUTime // a test has another
 
 // Point is a state, context and action.
 type Point struct{ S, C, U []float64 }
 
 func (x Point) clone() Point { return Point{slices.Clone(x.S), slices.Clone(x.C), slices.Clone(x.U)} }
 
-// advance steps state and context, and reports whether they are finite.
-func (x *Point) advance(p domain.Problem) bool {
-	next, c := make([]float64, len(x.S)), make([]float64, len(x.C))
-	p.Step(x.S, x.C, x.U, next, c)
-	x.S, x.C = next, c
-	return tensor.Finite(next)
-}
+// evaluator evaluates points side by side: where they lead to, and their next states, objectives and margins. With project
+// their actions are moved to where they keep the limits, if the limits are all that a projection keeps.
+type evaluator func(points []Point, project bool) (successors []Point, outputs [][]float64)
 
-// outputs of a problem's functions at a point: the next state, objectives and margins.
-func outputs(p domain.Problem, x Point) []float64 {
-	next, m := make([]float64, len(x.S)), make([]float64, len(p.Spec().Margins))
-	p.Step(x.S, x.C, x.U, next, make([]float64, len(x.C)))
-	p.Margins(x.S, x.C, x.U, m)
-	return slices.Concat(next, objectives(p, x), m)
-}
-
-func objectives(p domain.Problem, x Point) []float64 {
-	j := make([]float64, p.Spec().ObjectiveSize())
-	p.Objectives(x.S, x.U, x.C, j)
-	return j
+func newEvaluator(p domain.Problem) evaluator {
+	many, err := domain.ValuesOf(p)
+	if err != nil { // the solver's to report
+		many, _ = domain.ValuesOf(struct{ domain.Problem }{p})
+	}
+	spec := p.Spec()
+	ns, nu, nj := len(spec.Measured), len(spec.Action), spec.ObjectiveSize()
+	nx, nm := ns+len(spec.Context), len(spec.Margins)
+	batched := spec.Switches == nil && domain.AbilitiesOfProblem(p).ManyValues != nil
+	return func(points []Point, project bool) (successors []Point, outputs [][]float64) {
+		var x, u []float64
+		for _, v := range points {
+			x, u = append(append(x, v.S...), v.C...), append(u, v.U...)
+			if project && !batched {
+				p.Project(v.S, v.C, u[len(u)-nu:])
+			}
+		}
+		n := len(points)
+		next, j, m := make([]float64, n*nx), make([]float64, n*nj), make([]float64, n*nm)
+		if many.Evaluate(n, x, u, next, j, m); project && batched {
+			many.Project(n, x, u, next, j, m)
+		}
+		for i := range n {
+			s := next[i*nx : (i+1)*nx]
+			successors = append(successors, Point{s[:ns:ns], s[ns:], u[i*nu : (i+1)*nu : (i+1)*nu]})
+			outputs = append(outputs, slices.Concat(s[:ns], j[i*nj:(i+1)*nj], m[i*nm:(i+1)*nm]))
+		}
+		return successors, outputs
+	}
 }
 
 // Draw draws values of variables from their ranges, of a standard normal distribution without one.
@@ -213,58 +229,62 @@ func Visited(c *domain.Case) (points []Point, err error) {
 	return points, nil
 }
 
-// violations count the starts where margins are below zero.
-type violations struct {
-	starts int // that count
-	counts []int
-	least  []float64
-}
-
-// violations of margins with the action at rest; margins reports whether a start counts.
-func countViolations(p domain.Problem, starts []Point, margins func(x Point, m []float64) bool) violations {
+// violations counts the starts where margins are below zero with the action at rest; margins reports whether one counts.
+func violations(p domain.Problem, starts []Point, margins func(x Point, m []float64) bool) (n int, counts []int, least []float64) {
 	spec := p.Spec()
-	m, v := make([]float64, len(spec.Margins)), violations{0, make([]int, len(spec.Margins)), make([]float64, len(spec.Margins))}
+	m := make([]float64, len(spec.Margins))
+	counts, least = make([]int, len(m)), make([]float64, len(m))
 	for _, start := range starts {
 		x := start.clone()
 		if p.Fallback(x.S, x.C, x.U); !margins(x, m) {
 			continue
 		}
-		v.starts++
+		n++
 		for i, value := range m {
 			if value < -spec.MarginTolerance {
-				v.counts[i]++
-				v.least[i] = math.Min(v.least[i], value)
+				counts[i]++
+				least[i] = math.Min(least[i], value)
 			}
 		}
 	}
-	return v
+	return n, counts, least
 }
 
 // AtStarts holds the starts to the limits, and to the ranges that Spec gives of states.
 func AtStarts(p domain.Problem, starts []Point) (findings Findings) {
 	spec := p.Spec()
-	v := countViolations(p, starts, func(x Point, m []float64) bool {
+	violating, counts, least := violations(p, starts, func(x Point, m []float64) bool {
 		feasible := p.Project(x.S, x.C, x.U)
 		p.Margins(x.S, x.C, x.U, m)
 		return !feasible
 	})
-	if v.starts > len(starts)/4 {
+	if violating > len(starts)/4 {
 		severity, worst := Remark, 0
-		if v.starts == len(starts) {
+		if violating == len(starts) {
 			severity = Error
 		}
 		var texts []string
-		for i, n := range v.counts {
+		for i, n := range counts {
 			if n > 0 {
-				texts = append(texts, fmt.Sprintf("%s in %d of them, down to %.3g", name(spec.Margins, "margin", i), n, v.least[i]))
+				texts = append(texts, fmt.Sprintf("%s in %d of them, down to %.3g", name(spec.Margins, "margin", i), n, least[i]))
 			}
-			if n > v.counts[worst] {
+			if n > counts[worst] {
 				worst = i
 			}
 		}
-		findings.add(severity, name(spec.Margins, "margin", worst), "margins", keepLimits, "at %d of %d starts no action keeps the limits for one step: %s", v.starts, len(starts), strings.Join(texts, "; "))
-	} else {
-		findings = limitsAtStarts(p, starts)
+		findings.add(severity, name(spec.Margins, "margin", worst), "margins", keepLimits, "at %d of %d starts no action keeps the limits for one step: %s", violating, len(starts), strings.Join(texts, "; "))
+	} else { // a map cannot keep a limit of the state that an episode begins outside of
+		inPlace := marginsInPlace(p)
+		_, counts, least = violations(p, starts, func(x Point, m []float64) bool {
+			inPlace(x, m)
+			return true
+		})
+		for i, n := range counts {
+			if subject := name(spec.Margins, "margin", i); n > 0 {
+				findings.add(Remark, subject, "margins", "starts within the limits (a narrower scenario), or a limit with the room that these starts need",
+					"%s is violated where episodes begin, at %d of %d starts, down to %.3g", subject, n, len(starts), least[i])
+			}
+		}
 	}
 	for i, v := range spec.Measured {
 		size, n := 0.0, 0
@@ -279,23 +299,6 @@ func AtStarts(p domain.Problem, starts []Point) (findings Findings) {
 			findings.add(Remark, subject, "initial", "the range and the starts in one unit, angles in radians", "%s has the range [%g, %g] %s and is about %.3g at the starts", subject, v.Lo, v.Hi, v.Unit, size)
 		case !v.Bounded() && (size > bigState*v.Scale() || size > 0 && size < smallState*v.Scale()):
 			findings.add(Remark, subject, "initial", "lo and hi of the state, a state scale, or another unit", "%s is about %.3g %s at the starts and has no range, so that its scale is taken to be %g", subject, size, v.Unit, v.Scale())
-		}
-	}
-	return findings
-}
-
-// limitsAtStarts finds limits of the state that starts violate: a map cannot keep a limit that an episode begins outside of.
-func limitsAtStarts(p domain.Problem, starts []Point) (findings Findings) {
-	spec := p.Spec()
-	inPlace := marginsInPlace(p)
-	v := countViolations(p, starts, func(x Point, m []float64) bool {
-		inPlace(x, m)
-		return true
-	})
-	for i, n := range v.counts {
-		if subject := name(spec.Margins, "margin", i); n > 0 {
-			findings.add(Remark, subject, "margins", "starts within the limits (a narrower scenario), or a limit with the room that these starts need",
-				"%s is violated where episodes begin, at %d of %d starts, down to %.3g", subject, n, len(starts), v.least[i])
 		}
 	}
 	return findings
@@ -316,8 +319,10 @@ func Effects(p domain.Problem, points []Point) (findings Findings) {
 	spec := p.Spec()
 	moves, counts := make([]bool, spec.ActionSize()), make([]bool, spec.ActionSize())
 	size, negative, undefined := make([]float64, spec.ObjectiveSize()), make([]int, spec.ObjectiveSize()), make([]int, spec.ObjectiveSize())
-	for _, x := range points {
-		for i, v := range objectives(p, x) {
+	evaluate, ns := newEvaluator(p), spec.MeasuredSize()
+	_, outputs := evaluate(points, false)
+	for n, x := range points {
+		for i, v := range outputs[n][ns : ns+len(size)] {
 			if math.IsNaN(v) || math.IsInf(v, 0) {
 				undefined[i]++
 				continue
@@ -333,7 +338,7 @@ func Effects(p domain.Problem, points []Point) (findings Findings) {
 				other.U[k] = a.Lo + math.Mod(x.U[k]-a.Lo+0.37*(a.Hi-a.Lo), a.Hi-a.Lo)
 			}
 			if !counts[k] {
-				changes, objective := effect(p, x, other)
+				changes, objective := evaluate.effect(spec, x, other)
 				moves[k], counts[k] = moves[k] || changes, objective
 			}
 		}
@@ -349,7 +354,7 @@ func Effects(p domain.Problem, points []Point) (findings Findings) {
 	if domain.AbilitiesOfProblem(p).Weigh != nil {
 		return findings
 	}
-	findings = append(findings, unbounded(p, points, size)...)
+	findings = append(findings, unbounded(p, evaluate, points, size)...)
 	largest := slices.Index(size, slices.Max(size))
 	for i, v := range size {
 		subject := name(spec.Objectives, "objective", i)
@@ -370,57 +375,51 @@ func Effects(p domain.Problem, points []Point) (findings Findings) {
 }
 
 // effect reports whether another action changes anything, later decisions included, and whether it changes an objective.
-func effect(p domain.Problem, x, other Point) (changes, objective bool) {
-	x, other = x.clone(), other.clone()
-	for range min(p.Spec().Steps, walkSteps) {
-		if !slices.Equal(objectives(p, x), objectives(p, other)) {
+func (evaluate evaluator) effect(spec *domain.Spec, x, other Point) (changes, objective bool) {
+	pair, ns, end := []Point{x, other}, spec.MeasuredSize(), spec.MeasuredSize()+spec.ObjectiveSize()
+	for range min(spec.Steps, walkSteps) {
+		next, outputs := evaluate(pair, false)
+		if !slices.Equal(outputs[0][ns:end], outputs[1][ns:end]) {
 			return true, true
 		}
-		changes = changes || !slices.Equal(outputs(p, x), outputs(p, other))
-		finite := x.advance(p)
-		finite = other.advance(p) && finite
-		changes = changes || !slices.Equal(x.C, other.C)
-		if other.U = x.U; !changes || !finite {
+		changes = changes || !slices.Equal(outputs[0], outputs[1]) || !slices.Equal(next[0].C, next[1].C)
+		if !changes || !tensor.Finite(next[0].S) || !tensor.Finite(next[1].S) {
 			break
 		}
+		next[1].U = x.U
+		pair = next
 	}
 	return changes, false
 }
 
 // unbounded finds an objective that falls faster than in proportion, the farther an action without a box
 // or a state is moved. Nothing is best then, and the solver ends where its iterations do.
-func unbounded(p domain.Problem, points []Point, size []float64) (findings Findings) {
+func unbounded(p domain.Problem, evaluate evaluator, points []Point, size []float64) (findings Findings) {
 	spec := p.Spec()
-	texts := make([]string, len(size))
+	reported, nu := make([]bool, len(size)), spec.ActionSize()
 	for _, point := range points[:min(len(points), 4)] {
 		start := point.clone()
 		p.Project(start.S, start.C, start.U) // shares of a relaxed switch sum to 1
 		for i, v := range slices.Concat(spec.Action, spec.Measured) {
-			if i < len(start.U) && v.Bounded() {
+			if i < nu && v.Bounded() {
 				continue
 			}
-			for _, side := range []float64{1, -1} {
-				displaced := func(distance float64) []float64 {
-					x := start.clone()
-					if k := i - len(x.U); k < 0 {
-						x.U[i] += side * distance * v.Scale()
-					} else {
-						x.S[k] += side * distance * v.Scale()
-					}
-					return objectives(p, x)
-				}
-				first, second := displaced(unboundedBy), displaced(unboundedBy*unboundedBy)
-				for k, j := range first {
-					if j < -size[k] && second[k] < unboundedBy*unboundedBy/2*j {
-						texts[k] = fmt.Sprintf("it is %.3g and %.3g where %s is moved by 10 and by 100 of its ranges", j, second[k], v.Name)
+			var displaced []Point // two to each side
+			for _, distance := range []float64{unboundedBy, unboundedBy * unboundedBy, -unboundedBy, -unboundedBy * unboundedBy} {
+				x := slices.Concat(start.U, start.S)
+				x[i] += distance * v.Scale()
+				displaced = append(displaced, Point{x[nu:], start.C, x[:nu]})
+			}
+			_, outputs := evaluate(displaced, false)
+			for side := range slices.Chunk(outputs, 2) {
+				for k, least := range size {
+					if first, second := side[0][len(start.S)+k], side[1][len(start.S)+k]; !reported[k] && first < -least && second < unboundedBy*unboundedBy/2*first {
+						reported[k] = true
+						findings.add(Remark, name(spec.Objectives, "objective", k), "objectives", "a cost that is at least 0, such as (v − v_max)² in place of −v²",
+							"%s has no least value: it is %.3g and %.3g where %s is moved by 10 and by 100 of its ranges", name(spec.Objectives, "objective", k), first, second, v.Name)
 					}
 				}
 			}
-		}
-	}
-	for k, text := range texts {
-		if subject := name(spec.Objectives, "objective", k); text != "" {
-			findings.add(Remark, subject, "objectives", "a cost that is at least 0, such as (v − v_max)² in place of −v²", "%s has no least value: %s", subject, text)
 		}
 	}
 	return findings
@@ -450,23 +449,31 @@ func Hints(p domain.Problem, starts []Point) Findings {
 // Room finds random walks of projected actions that end in a state in which no action keeps the limits for one step more.
 func Room(p domain.Problem, starts []Point) (findings Findings) {
 	spec := p.Spec()
-	m, rng := make([]float64, len(spec.Margins)), newRand(7)
+	rng, evaluate, walks := newRand(7), newEvaluator(p), slices.Clone(starts)
 	n, subject, example := 0, "", ""
-	for _, start := range starts {
-		x := start.clone()
-		for range min(spec.Steps-1, walkSteps) { // what is to be reached at the end is no room
-			if x.U = Draw(rng, spec.Action); !p.Project(x.S, x.C, x.U) {
-				p.Margins(x.S, x.C, x.U, m)
-				if n++; n == 1 && len(m) > 0 {
-					subject = name(spec.Margins, "margin", max(0, slices.Index(m, domain.Smallest(m)))) // the first of NaNs
-					example = fmt.Sprintf(", first %s at the state %s", subject, list(x.S))
+	for range min(spec.Steps-1, walkSteps) { // what is to be reached at the end is no room
+		for i := range walks {
+			walks[i].U = Draw(rng, spec.Action)
+		}
+		next, outputs := evaluate(walks, true)
+		remaining := walks[:0]
+		for i, x := range walks {
+			if m := outputs[i][len(outputs[i])-len(spec.Margins):]; !spec.Keeps(domain.Smallest(m)) {
+				if !p.Project(x.S, x.C, x.U) {
+					if n++; n == 1 && len(m) > 0 {
+						subject = name(spec.Margins, "margin", max(0, slices.Index(m, domain.Smallest(m)))) // the first of NaNs
+						example = fmt.Sprintf(", first %s at the state %s", subject, list(x.S))
+					}
+					continue
 				}
-				break
+				single, _ := evaluate([]Point{x}, false)
+				next[i] = single[0]
 			}
-			if !x.advance(p) {
-				break
+			if tensor.Finite(next[i].S) {
+				remaining = append(remaining, next[i])
 			}
 		}
+		walks = remaining
 	}
 	if n > 0 {
 		findings.add(Hint, subject, "margins", "a margin less the room that stopping or turning takes; else some episodes are safe only by a plan",
@@ -478,14 +485,16 @@ func Room(p domain.Problem, starts []Point) (findings Findings) {
 // atRest finds how far the action at rest leads when it is constant for an episode.
 func atRest(p domain.Problem, starts []Point) (findings Findings) {
 	spec := p.Spec()
-	worst := farAway
+	worst, evaluate := farAway, newEvaluator(p)
+	var all []Point
 	for _, start := range starts {
-		x := start.clone()
-		p.Fallback(x.S, x.C, x.U)
-		for range spec.Steps {
-			if !x.advance(p) {
-				break
-			}
+		all = append(all, start.clone())
+		p.Fallback(start.S, start.C, all[len(all)-1].U)
+	}
+	for range spec.Steps {
+		all, _ = evaluate(all, false)
+		all = slices.DeleteFunc(all, func(x Point) bool { return !tensor.Finite(x.S) })
+		for _, x := range all {
 			for i, v := range spec.Measured {
 				if distance := math.Abs(x.S[i]-(v.Lo+v.Hi)/2) / v.Scale(); distance > worst {
 					worst, findings = distance, nil
@@ -506,10 +515,11 @@ func kinks(p domain.Problem, starts []Point) (findings Findings) {
 	rounds := rounded != nil && rounded() > 0
 	rng, inPlace := newRand(8), marginsInPlace(p)
 	reported, more := map[int]bool{}, map[int]int{}
-	values, failure := domain.ValuesOf(p) // the solver's to report
-	ns, nj, nm := len(spec.Measured), spec.ObjectiveSize(), len(spec.Margins)
-	grid, nx, n := make([][]float64, 2*segments+1), ns+len(spec.Context), 2*segments+1
-	next, j, m := make([]float64, n*nx), make([]float64, n*nj), make([]float64, n*nm)
+	evaluate := newEvaluator(p)
+	outputs := func(x Point) []float64 {
+		_, single := evaluate([]Point{x}, false)
+		return single[0]
+	}
 	for _, middle := range starts {
 		direction, first, last := make([]float64, len(middle.S)), Draw(rng, spec.Action), Draw(rng, spec.Action)
 		for i, v := range spec.Measured {
@@ -527,19 +537,11 @@ func kinks(p domain.Problem, starts []Point) (findings Findings) {
 			}
 			return x
 		}
-		var x, u []float64
-		for i := range grid {
-			point := place(float64(i) / (2 * segments))
-			if x, u = append(append(x, point.S...), point.C...), append(u, point.U...); failure != nil {
-				grid[i] = outputs(p, point)
-			}
+		var line []Point
+		for i := range 2*segments + 1 {
+			line = append(line, place(float64(i)/(2*segments)))
 		}
-		if failure == nil {
-			values.Evaluate(n, x, u, next, j, m)
-			for i := range grid {
-				grid[i] = slices.Concat(next[i*nx:i*nx+ns], j[i*nj:(i+1)*nj], m[i*nm:(i+1)*nm])
-			}
-		}
+		_, grid := evaluate(line, false)
 		var bends []float64 // where next states have a kink, which what follows from them has too
 		for k, value := range grid[0] {
 			ofState := k < len(spec.Measured)
@@ -547,7 +549,7 @@ func kinks(p domain.Problem, starts []Point) (findings Findings) {
 				continue
 			}
 			threshold := kinkShare * (1e-6 + math.Abs(value) + math.Abs(grid[2*segments][k]-value))
-			t, bend := steepest(func(t float64) float64 { return outputs(p, place(t))[k] }, grid, k, threshold)
+			t, bend := steepest(func(t float64) float64 { return outputs(place(t))[k] }, grid, k, threshold)
 			if !(bend > threshold*math.Exp2(-halvings)/segments) {
 				continue
 			}
@@ -562,15 +564,14 @@ func kinks(p domain.Problem, starts []Point) (findings Findings) {
 			}
 			point, m := place(t), make([]float64, len(spec.Margins))
 			inPlace(point, m)
-			if m = append(m, outputs(p, point)[len(grid[0])-len(m):]...); slices.ContainsFunc(m, func(v float64) bool { return !(v >= 0) }) {
+			if m = append(m, outputs(point)[len(grid[0])-len(m):]...); slices.ContainsFunc(m, func(v float64) bool { return !(v >= 0) }) {
 				continue // beyond a limit
 			}
 			if reported[k] = true; bend <= threshold && rounds {
 				continue
 			}
 			kind, fix, cause := "has a corner", roundOff, "a branch, |x|, max or min"
-			severity := Hint
-			function, subject := "step", ""
+			severity, function, subject := Hint, "step", ""
 			switch n, m := len(spec.Measured), len(spec.Measured)+spec.ObjectiveSize(); {
 			case k < n:
 				subject, kind = name(spec.Measured, "state", k), "has a corner in the next step"
@@ -582,7 +583,8 @@ func kinks(p domain.Problem, starts []Point) (findings Findings) {
 			if bend > threshold {
 				severity = Remark
 				kind, fix, cause = strings.Replace(kind, "has a corner", "jumps", 1), smooth, "a branch, or a division by what is 0 there"
-				if spread(grid, k) < bend/8 {
+				byEntry := func(a, b []float64) int { return cmp.Compare(a[k], b[k]) }
+				if slices.MaxFunc(grid, byEntry)[k]-slices.MinFunc(grid, byEntry)[k] < bend/8 {
 					kind, fix, cause = strings.Replace(kind, "jumps", "has a pole", 1), divisor, "a division by what is 0 there"
 				}
 			}
@@ -604,15 +606,6 @@ func kinks(p domain.Problem, starts []Point) (findings Findings) {
 		findings[i].Message += fmt.Sprintf(" (and %d more of %s)", n, findings[i].Function)
 	}
 	return findings
-}
-
-// spread is the range of an entry's values.
-func spread(grid [][]float64, k int) float64 {
-	least, most := math.Inf(1), math.Inf(-1)
-	for _, values := range grid {
-		least, most = math.Min(least, values[k]), math.Max(most, values[k])
-	}
-	return most - least
 }
 
 // softKept are the soft limits that a point keeps.

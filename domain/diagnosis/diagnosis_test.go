@@ -3,8 +3,10 @@ package diagnosis_test
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domain/diagnosis"
@@ -231,8 +233,11 @@ func TestRoomToStop(t *testing.T) {
 // counted counts evaluations of the dynamics.
 type counted struct {
 	domain.Problem
-	steps int
+	steps     int
+	abilities domain.ProblemAbilities
 }
+
+func (c *counted) Abilities() *domain.ProblemAbilities { return &c.abilities }
 
 func (c *counted) Step(s, x, u, next, after []float64) {
 	c.steps++
@@ -251,5 +256,37 @@ func TestASmoothSystemTakesFewEvaluations(t *testing.T) {
 	findings := diagnosis.Hints(p, starts)
 	if strings.Contains(fmt.Sprint(findings), "corner") || p.steps < len(starts)*257 || p.steps > len(starts)*400 {
 		t.Errorf("%d evaluations of the dynamics from %d starts, findings %v", p.steps, len(starts), findings)
+	}
+}
+
+// A check of functions that take long looks from fewer starts, and says from how many. What all starts show it finds nevertheless.
+func TestACheckOfSlowFunctionsIsBounded(t *testing.T) {
+	now, steps := time.Duration(0), 0
+	l := lift{step: func(s, c, u, n, after []complex128) {
+		n[0], steps = n[0]+0.1*complex(math.Floor(real(u[0])), 0), steps+1
+	}}
+	whole := found(t, l)
+	ofAll := steps
+	defer diagnosis.SetCPUTime(func() time.Duration { now += time.Second; return now })()
+	steps = 0
+	f := found(t, l)
+	jumps := func(f diagnosis.Findings) bool {
+		return slices.ContainsFunc(f, func(f diagnosis.Finding) bool { return strings.Contains(f.Message, "height jumps") })
+	}
+	bounded := slices.ContainsFunc(f, func(f diagnosis.Finding) bool { return strings.HasSuffix(f.Message, "from 8 of 32 starts") })
+	if !jumps(whole) || !jumps(f) || !bounded || steps > ofAll/2 {
+		t.Errorf("%d steps of %d: %v", steps, ofAll, f)
+	}
+}
+
+// Corners, walks and the action at rest are evaluated side by side: steps of single points are those of walks that a limit ends.
+func TestACheckEvaluatesSideBySide(t *testing.T) {
+	c := require.Get(lift{}.system().Case())(t)
+	p := &counted{Problem: c.Problem}
+	many := require.Get(domain.ValuesOf(c.Problem))(t)
+	p.abilities.ManyValues = func() (func() domain.ManyValues, error) { return func() domain.ManyValues { return many }, nil }
+	starts := require.Get(diagnosis.Starts(&c))(t)
+	if f := diagnosis.Hints(p, starts); p.steps > 4*len(starts) {
+		t.Errorf("%d steps of single points from %d starts: %v", p.steps, len(starts), f)
 	}
 }

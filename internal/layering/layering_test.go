@@ -21,7 +21,7 @@ const module = "github.com/gpc-engine/gpc/"
 var allowed = map[string][]string{
 	"tensor":                               {},
 	"domain":                               {"internal/names", "tensor"},
-	"domain/diagnosis":                     {"domain", "tensor"},
+	"domain/diagnosis":                     {"domain", "internal/machine", "tensor"},
 	"equations/program":                    {"internal/jsonin"},
 	"equations/gorgoniagrad":               {"domain"},
 	"equations/dual":                       {"tensor"},

@@ -7,6 +7,7 @@ import "C"
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/gpc-engine/gpc"
@@ -18,11 +19,16 @@ import (
 
 // findCase is the case of the system in a text, or where that is "" of a name or file.
 func findCase(name, system string) (*gpc.Case, error) {
+	if c, ok := lastSystem.Load(system); ok {
+		return c.(*gpc.Case), nil
+	}
 	if system != "" {
 		return gpc.SystemText([]byte(system))
 	}
 	return catalogue().Find(name)
 }
+
+var lastSystem sync.Map // the case of the last text that gpc_system has answered, by it
 
 // gpc_system checks the file of a system and answers its one form in bytes with the hashes.
 //
@@ -41,6 +47,8 @@ func gpc_system(text *C.char, out **C.char, err **C.char) C.int32_t {
 		if err != nil {
 			return err
 		}
+		lastSystem.Clear()
+		lastSystem.Store(string(marshalled), c)
 		identity, err := f.Identity()
 		return answer(out, map[string]any{"text": string(marshalled), "sha256": durable.Sum(identity), "problem_sha256": c.Describe().ProblemSHA256, "remarks": c.Remarks()}, err)
 	})
