@@ -916,3 +916,24 @@ func TestASessionsGoalStays(t *testing.T) {
 		t.Errorf("%+v", j.preference)
 	}
 }
+
+// contextOf is a context of a test, and what ends it.
+func contextOf(t *testing.T) (context.Context, context.CancelFunc) {
+	ctx, end := context.WithCancel(t.Context())
+	t.Cleanup(end)
+	return ctx, end
+}
+
+// heard is a log of messages.
+type heard struct{ all *[]string }
+
+func (h heard) Enabled(context.Context, slog.Level) bool { return true }
+func (h heard) Handle(_ context.Context, r slog.Record) error {
+	*h.all = append(*h.all, r.Message)
+	return nil
+}
+func (h heard) WithAttrs([]slog.Attr) slog.Handler { return h }
+func (h heard) WithGroup(string) slog.Handler      { return h }
+
+// logTo keeps the messages of a log.
+func logTo(all *[]string) *slog.Logger { return slog.New(heard{all}) }
