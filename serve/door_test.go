@@ -3,14 +3,20 @@ package serve
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/gpc-engine/gpc"
+	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
@@ -57,8 +63,8 @@ func TestTheEndWaitsForWhatIsAsked(t *testing.T) {
 		want          time.Duration
 	}{
 		"no request":                       {time.Hour, 0, "", 0},
-		"an answer":                        {time.Second, 500 * time.Millisecond, "", 500 * time.Millisecond},
-		"an answer beyond the drain":       {time.Second, 2 * time.Second, "", 2 * time.Second},
+		"an answer":                        {time.Second, 499500 * time.Microsecond, "", 500 * time.Millisecond},
+		"an answer beyond the drain":       {time.Second, 1999500 * time.Microsecond, "", 2 * time.Second},
 		"half a request":                   {time.Second, 0, half, 1250 * time.Millisecond},
 		"half a request, the usual drain":  {0, 0, half, 1250 * time.Millisecond},
 		"half a request, a shorter answer": {time.Second, time.Second, half, 1250 * time.Millisecond},
@@ -175,3 +181,56 @@ func (r *reply) Write(p []byte) (int, error) {
 	return r.text.Write(p)
 }
 func (r *reply) FlushError() error { r.flushes++; return r.fails }
+
+// Doors are opened all or none, at an address and a path where that can be.
+func TestDoorsAreOpenedAllOrNone(t *testing.T) {
+	s, _ := bare(t, Options{})
+	dir := t.TempDir()
+	file, gram := filepath.Join(dir, "file"), filepath.Join(dir, "gram")
+	require.OK(t, os.WriteFile(file, nil, 0o600))
+	defer require.Get(net.ListenUnixgram("unixgram", &net.UnixAddr{Name: gram, Net: "unixgram"}))(t).Close()
+	taken := require.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
+	address := taken.Addr().String()
+	for says, o := range map[string]ListenOptions{"address already in use": {Address: address}, "the socket: ": {Unix: filepath.Join(file, "socket")}, "cannot be tried": {Unix: gram}} {
+		on, err := s.Listen(o)
+		if on != nil || err == nil || !strings.HasPrefix(err.Error(), "serve: ") || !strings.Contains(err.Error(), says) || errors.As(err, new(gpc.InputError)) != (o.Unix != "") {
+			t.Errorf("%+v: %v, %v; want %q", o, on, err, says)
+		}
+	}
+	require.OK(t, taken.Close())
+	if on, err := s.Listen(ListenOptions{Address: address, Unix: file}); on != nil || err == nil {
+		t.Errorf("a path that is no socket: %v, %v", on, err)
+	}
+	on := require.Get(s.Listen(ListenOptions{Address: address, Unix: filepath.Join(dir, "socket"), Connections: 1}))(t) // it was given back
+	for i, l := range on {
+		if network := l.Addr().Network(); network != []string{"tcp", "unix"}[i] || cap(l.(*door).room) != 1 {
+			t.Errorf("door %d is of %s, with room for %d", i, network, cap(l.(*door).room))
+		}
+		require.OK(t, l.Close())
+	}
+}
+
+// A goal is refused that is none of the case's, or that the method does not reach; a refinement says so itself.
+func TestGoalsAreChecked(t *testing.T) {
+	s, d := bare(t, Options{})
+	s.refiner, s.reaches = new(gpc.Refiner), errors.New("it reaches none")
+	for _, c := range []struct {
+		first   int
+		o       op
+		reaches error
+		says    string
+	}{{1, opDecide, nil, ""}, {2, opDecide, nil, "objective"}, {1, opDecide, s.reaches, "it reaches none"}, {2, opPreference, s.reaches, "objective"}, {1, opPreference, s.reaches, "it reaches none"}, {1, opRefine, s.reaches, "only loops that decide by a map"}} {
+		j := asked("a")
+		j.op, j.request.Preference, s.reaches = c.o, &domain.Preference{Goal: &domain.Goals{First: []int{c.first}}}, c.reaches
+		if err := s.prepare(j, time.Now()); (err == nil) != (c.says == "") || err != nil && (FailureOf(err).Field != "preference" || !strings.Contains(err.Error(), c.says)) {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+	// Of switched actions the answer has the plan.
+	s.spec.Switches = make([]domain.Switch, 1)
+	j := asked("a")
+	require.OK(t, s.begin(j))
+	if s.decide([]*job{j}); fmt.Sprint(j.answer.Decision.Ahead) != "[0.5 -0.25 0.125]" || len(d.calls) != 3 {
+		t.Errorf("%+v, %v", j.answer.Decision, d.calls)
+	}
+}
