@@ -138,7 +138,7 @@ func TestALoopGoesOnFromWhatItIsTold(t *testing.T) {
 	}
 }
 
-// A loop is prepared while its session is open, of a method that does so; one that fails begins anew, and it is logged.
+// A loop is prepared while its session is open, of a method that does so; one that fails restarts, and it is logged.
 func TestLoopsArePrepared(t *testing.T) {
 	s, l, p := loopsOf(t, "refine-64-ahead", 2)
 	var text bytes.Buffer
@@ -272,7 +272,7 @@ func TestControllersAreTold(t *testing.T) {
 	}
 }
 
-// Controllers work side by side, as many as there are threads. What is not done by its deadline holds up no other, gives its place, and is
+// Controllers work side by side, one a thread. What is not done by its deadline holds up no other, gives its place, and is
 // settled with its session; the rest is settled as it is done.
 func TestControllersWorkSideBySide(t *testing.T) {
 	const s = time.Second

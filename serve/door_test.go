@@ -103,7 +103,7 @@ func TestTheEndWaitsForWhatIsAsked(t *testing.T) {
 	}
 }
 
-// A door has so much room; a connection gives its own back once, however often it is closed.
+// A door has room for a number; a connection gives its own back once, however often it is closed.
 func TestADoorHasItsRoom(t *testing.T) {
 	s, _ := bare(t, Options{})
 	l := newPipes()

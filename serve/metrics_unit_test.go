@@ -158,7 +158,7 @@ func TestWhatDrainsIsRefusedOverHTTP(t *testing.T) {
 	}
 }
 
-// A stream has a beat where nothing happens, and ends with its reader, its watch or the server.
+// A stream has a beat in a pause, and ends with its reader, its watch or the server.
 func TestAStreamEnds(t *testing.T) {
 	const beat = ":\n\n"
 	for name, c := range map[string]struct {
@@ -214,7 +214,7 @@ func TestAStreamEnds(t *testing.T) {
 	if (&handler{s: s}).stream(broken, &http.Request{URL: &url.URL{}}); s.watchers.count.Load() != 63 {
 		t.Errorf("%d watch, want the others", s.watchers.count.Load())
 	}
-	// A reader may be 256 events behind.
+	// A reader may lag by 256 events.
 	slow := require.Get(s.Watch("slow"))(t)
 	for range 256 {
 		tell(s, "slow")

@@ -28,7 +28,7 @@ func TestSessionsAreAskedFor(t *testing.T) {
 	if all, err := s.Sessions(ended); all != nil || !errors.Is(err, context.Canceled) {
 		t.Errorf("no dispatcher: %v, %v", all, err)
 	}
-	s.serve(<-s.queue) // nobody waits for it
+	s.serve(<-s.queue) // no caller waits for it
 	asked := make(chan []SessionState)
 	go func() { asked <- require.Get(s.Sessions(context.Background()))(t) }()
 	s.serve(<-s.queue)
@@ -48,7 +48,7 @@ func TestSessionsAreAskedFor(t *testing.T) {
 	}
 }
 
-// A session is resumed as it was: its preference, its goal begun anew, its order and latch, and what was reported, if anything was.
+// A session is resumed as it was: its preference, its goal restarted, its order and latch, and what was reported, if anything was.
 func TestASessionIsResumed(t *testing.T) {
 	goal := &domain.Goals{First: []int{1}}
 	reported := SessionState{Session: "a", S: []float64{0.1, 0.2}, C: []float64{0}, U: []float64{0.5}}
