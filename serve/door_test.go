@@ -1,9 +1,7 @@
 package serve
 
 import (
-	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -16,7 +14,6 @@ import (
 	"time"
 
 	"github.com/gpc-engine/gpc"
-	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
@@ -163,25 +160,6 @@ func TestConnectionsAreActive(t *testing.T) {
 	}
 }
 
-// reply records an answer, and where it is flushed.
-type reply struct {
-	head    http.Header
-	status  int
-	text    bytes.Buffer
-	flushes int
-	fails   error
-}
-
-func (r *reply) Header() http.Header { return r.head }
-func (r *reply) WriteHeader(n int)   { r.status = n }
-func (r *reply) Write(p []byte) (int, error) {
-	if r.fails != nil {
-		return 0, r.fails
-	}
-	return r.text.Write(p)
-}
-func (r *reply) FlushError() error { r.flushes++; return r.fails }
-
 // Doors are opened all or none, at an address and a path where that can be.
 func TestDoorsAreOpenedAllOrNone(t *testing.T) {
 	s, _ := bare(t, Options{})
@@ -207,30 +185,5 @@ func TestDoorsAreOpenedAllOrNone(t *testing.T) {
 			t.Errorf("door %d is of %s, with room for %d", i, network, cap(l.(*door).room))
 		}
 		require.OK(t, l.Close())
-	}
-}
-
-// A goal is refused that is none of the case's, or that the method does not reach; a refinement says so itself.
-func TestGoalsAreChecked(t *testing.T) {
-	s, d := bare(t, Options{})
-	s.refiner, s.reaches = new(gpc.Refiner), errors.New("it reaches none")
-	for _, c := range []struct {
-		first   int
-		o       op
-		reaches error
-		says    string
-	}{{1, opDecide, nil, ""}, {2, opDecide, nil, "objective"}, {1, opDecide, s.reaches, "it reaches none"}, {2, opPreference, s.reaches, "objective"}, {1, opPreference, s.reaches, "it reaches none"}, {1, opRefine, s.reaches, "only loops that decide by a map"}} {
-		j := asked("a")
-		j.op, j.request.Preference, s.reaches = c.o, &domain.Preference{Goal: &domain.Goals{First: []int{c.first}}}, c.reaches
-		if err := s.prepare(j, time.Now()); (err == nil) != (c.says == "") || err != nil && (FailureOf(err).Field != "preference" || !strings.Contains(err.Error(), c.says)) {
-			t.Errorf("%+v: %v", c, err)
-		}
-	}
-	// Of switched actions the answer has the plan.
-	s.spec.Switches = make([]domain.Switch, 1)
-	j := asked("a")
-	require.OK(t, s.begin(j))
-	if s.decide([]*job{j}); fmt.Sprint(j.answer.Decision.Ahead) != "[0.5 -0.25 0.125]" || len(d.calls) != 3 {
-		t.Errorf("%+v, %v", j.answer.Decision, d.calls)
 	}
 }

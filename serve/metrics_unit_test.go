@@ -1,23 +1,102 @@
 package serve
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"io"
 	"math"
-	"net/http"
-	"net/http/httptest"
-	"net/url"
 	"strings"
 	"testing"
-	"testing/iotest"
-	"testing/synctest"
 	"time"
 
+	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 )
+
+// The bucket of a value is the first whose bound it does not exceed; buckets count what is below them too.
+func TestHistogramsAreCumulative(t *testing.T) {
+	h := newHistogram([]float64{1, 2, 5})
+	for _, v := range []float64{0.5, 1, 1.5, 2, 5, 5.5, 7} {
+		h.observe(v)
+	}
+	var e exposition
+	e.histogram("x", "text", h)
+	want := "# HELP x text\n# TYPE x histogram\nx_bucket{le=\"1\"} 2\nx_bucket{le=\"2\"} 4\nx_bucket{le=\"5\"} 5\nx_bucket{le=\"+Inf\"} 7\nx_sum 22.5\nx_count 7\n"
+	if e.String() != want {
+		t.Errorf("%s\nwant %s", e.String(), want)
+	}
+	e.Reset()
+	e.sample("y", -0.5, "a", "1\"\\\n", "b", "2")
+	e.one("z", "gauge", "g", 3)
+	if want := "y{a=\"1\\\"\\\\\\n\",b=\"2\"} -0.5\n# HELP z g\n# TYPE z gauge\nz 3\n"; e.String() != want {
+		t.Errorf("%q, want %q", e.String(), want)
+	}
+}
+
+// Buckets of batches are the powers of two, those of times 25, 50 and 100 µs and so on in every decade up to 10 s.
+func TestBucketsAreThoseOfTheirUnits(t *testing.T) {
+	m := newMetrics()
+	for i, bound := range m.batch.bounds {
+		if bound != float64(int(1)<<i) {
+			t.Errorf("batch %d: %v", i, bound)
+		}
+	}
+	for _, h := range []*histogram{m.latency, m.refinement} {
+		for i, bound := range h.bounds {
+			if want := []float64{25e-6, 50e-6, 100e-6}[i%3] * math.Pow(10, float64(i/3)); math.Abs(bound/want-1) > 1e-12 {
+				t.Errorf("time %d: %v, want %v", i, bound, want)
+			}
+		}
+	}
+}
+
+// A decision is counted once by whose action it is, and by each bit of its fallback; the smallest margin is that of all.
+func TestAnswersAreCountedByTheirKind(t *testing.T) {
+	m := newMetrics()
+	smallest := func() float64 { return math.Float64frombits(m.margin.Load()) }
+	for i, c := range []struct {
+		d        Decision
+		kind     int
+		smallest float64
+	}{
+		{Decision{Margin: 2}, kindOwn, 2}, {Decision{Margin: 3, Fallback: uint32(domain.FallbackMethod)}, kindOwn, 2}, {Decision{Margin: math.NaN(), Fallback: uint32(domain.FallbackConservative)}, kindReplaced, 2},
+		{Decision{Margin: 0, Fallback: uint32(domain.FallbackConservative), Stale: staleAge}, kindStale, 0}, {Decision{Margin: 1, Stale: staleAge, Late: true}, kindLate, 0}, {Decision{Margin: -1}, kindOwn, -1}, {Decision{Margin: 0}, kindOwn, -1},
+	} {
+		before := m.decisions[c.kind].Load()
+		m.countAnswer(&job{start: time.Now(), answer: Answer{Decision: &c.d}})
+		if m.decisions[c.kind].Load() != before+1 || smallest() != c.smallest {
+			t.Errorf("decision %d: %d of its kind, the smallest margin is %g, want %g", i, m.decisions[c.kind].Load(), smallest(), c.smallest)
+		}
+	}
+	total, bits := int64(0), int64(0)
+	for i := range m.decisions {
+		total += m.decisions[i].Load()
+	}
+	for i := range m.fallbacks {
+		bits += m.fallbacks[i].Load()
+	}
+	var latencies int64
+	for i := range m.latency.counts {
+		latencies += m.latency.counts[i].Load()
+	}
+	if total != 7 || bits != 3 || latencies != 7 {
+		t.Errorf("%d decisions, %d bits, %d latencies", total, bits, latencies)
+	}
+	zero := newMetrics()
+	zero.countAnswer(&job{start: time.Now(), answer: Answer{Decision: &Decision{Margin: 0, Residual: 3, ResidualLimit: 2}}})
+	zero.countAnswer(&job{start: time.Now(), answer: Answer{Decision: &Decision{Margin: 5, Residual: 3}}})
+	zero.countAnswer(&job{start: time.Now(), answer: Answer{Decision: &Decision{Margin: 5, Residual: math.NaN(), ResidualLimit: 2}}})
+	if zero.margin.Load() == 0 || math.Float64frombits(zero.margin.Load()) != 0 || math.Float64frombits(zero.residual.sum.Load()) != 1.5 {
+		t.Errorf("a margin of 0 is stored as %x, ratios sum to %g", zero.margin.Load(), math.Float64frombits(zero.residual.sum.Load()))
+	}
+	for i, a := range []Answer{{Refinement: &Refined{}}, {Refinement: &Refined{Late: true}}, {Front: &batchnav.Front{}}, {Exact: &batchnav.Front{}}, {}} {
+		r := newMetrics()
+		r.countAnswer(&job{start: time.Now(), answer: a})
+		want := [][3]int64{{1, 0, 0}, {0, 1, 0}, {0, 0, 1}, {0, 0, 1}, {}}[i]
+		if got := [3]int64{r.refined[0].Load(), r.refined[1].Load(), r.refined[2].Load()}; got != want {
+			t.Errorf("answer %d counts %v, want %v", i, got, want)
+		}
+	}
+}
 
 // Each metric is its own counter: of what is counted differently, every line has its number.
 func TestEveryMetricHasItsNumber(t *testing.T) {
@@ -113,172 +192,5 @@ func TestEveryMetricHasItsNumber(t *testing.T) {
 		if !strings.Contains(e.String(), line) {
 			t.Errorf("%s lacks %s", e.String(), line)
 		}
-	}
-}
-
-// A server that drains refuses what is asked over HTTP, before its body is read, and ends the connection.
-func TestWhatDrainsIsRefusedOverHTTP(t *testing.T) {
-	s, _ := bare(t, Options{Waiting: 1})
-	h := Handler(s, HTTPOptions{MaxBytes: 8})
-	ask := func(method, path string, body io.Reader) *httptest.ResponseRecorder {
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, httptest.NewRequest(method, path, body))
-		return w
-	}
-	unread := iotest.ErrReader(errors.New("no body"))
-	for want, w := range map[string]*httptest.ResponseRecorder{
-		"the body was not read: no body":  ask("POST", "/v1/reset", unread),
-		"the body has more than 8 bytes":  ask("POST", "/v1/reset", io.MultiReader(strings.NewReader("123456789"))),
-		"the body has more than 8 bytes,": ask("POST", "/v1/reset", strings.NewReader("123456789")),
-	} {
-		if status := w.Code; status != map[bool]int{true: 400, false: 413}[strings.Contains(want, "read")] || !strings.Contains(w.Body.String(), want) || w.Header().Get("Connection") != "" {
-			t.Errorf("%d %s, want %s", status, w.Body, want)
-		}
-	}
-	if w := ask("POST", "/v1/reset", strings.NewReader("12345678")); w.Code != 400 || !strings.Contains(w.Body.String(), "JSON") {
-		t.Errorf("eight bytes: %d %s", w.Code, w.Body)
-	}
-	if w := ask("GET", "/ready", nil); w.Code != 200 || w.Body.String() != "{\"ready\":true}\n" || w.Flushed {
-		t.Errorf("%d %s", w.Code, w.Body)
-	}
-	refused := s.refused.Load()
-	s.Drain(time.Hour)
-	for path, want := range map[string]string{
-		"POST /v1/decide": `503 {"op":"decide","error":"serve: the server is closing","field":""}`, "GET /ready": `503 {"ready":false}`,
-		"GET /v1/stream": `503 {"error":"serve: the server is closing","field":""}`,
-	} {
-		method, path, _ := strings.Cut(path, " ")
-		w := ask(method, path, unread)
-		if got := fmt.Sprint(w.Code, " ", strings.TrimSpace(w.Body.String())); got != want || w.Header().Get("Connection") != "close" || w.Header().Get("Retry-After") != "1" || !w.Flushed || w.Header().Get("Content-Length") != fmt.Sprint(w.Body.Len()) {
-			t.Errorf("%s: %s, want %s; %v", path, got, want, w.Header())
-		}
-	}
-	if s.refused.Load() != refused+2 || s.metrics.refused[refusedClosing].Load() != 2 {
-		t.Errorf("%d refused", s.refused.Load()-refused)
-	}
-}
-
-// A stream has a beat in a pause, and ends with its reader, its watch or the server.
-func TestAStreamEnds(t *testing.T) {
-	const beat = ":\n\n"
-	for name, c := range map[string]struct {
-		during func(s *Server, w *reply, leave func())
-		want   string
-		took   time.Duration
-	}{
-		"its reader leaves":        {func(_ *Server, _ *reply, leave func()) { time.Sleep(time.Minute - 1); leave() }, beat + beat + beat + beat, time.Minute - 1},
-		"its reader takes no beat": {func(_ *Server, w *reply, _ func()) { w.fails = errors.New("gone") }, beat, 15 * time.Second},
-		"its reader takes no decision": {func(s *Server, w *reply, _ func()) {
-			w.fails = errors.New("gone")
-			tell(s, "a")
-		}, beat, 0},
-		"the server drains": {func(s *Server, _ *reply, _ func()) {
-			tell(s, "a")
-			synctest.Wait()
-			s.Drain(time.Hour)
-		}, beat + "event: decision\nid: 1\ndata: DECISION\n\nevent: closing\nid: 1\ndata: {}\n\n", 0},
-		"its watch ends": {func(s *Server, _ *reply, _ func()) { s.watchers.bySession["a"][0].Close() }, beat + "event: dropped\ndata: {}\n\n", 0},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			s, _ := bare(t, Options{})
-			ctx, leave := contextOf(t)
-			w := &reply{head: http.Header{}}
-			start, ended := time.Now(), make(chan struct{})
-			go func() {
-				(&handler{s: s}).stream(w, (&http.Request{URL: &url.URL{RawQuery: "session=a"}}).WithContext(ctx))
-				close(ended)
-			}()
-			synctest.Wait()
-			c.during(s, w, leave)
-			<-ended
-			text := w.text.String()
-			if before, rest, ok := strings.Cut(text, "data: {\"number\""); ok {
-				_, after, _ := strings.Cut(rest, "\n")
-				text = before + "data: DECISION\n" + after
-			}
-			if took := time.Since(start); text != c.want || took != c.took || s.watchers.count.Load() != 0 || w.status != 200 {
-				t.Errorf("%s: %q after %v, want %q after %v; %d watch", name, text, took, c.want, c.took, s.watchers.count.Load())
-			}
-		})
-	}
-	s, _ := bare(t, Options{})
-	for range 64 {
-		require.Get(s.Watch("a"))(t)
-	}
-	w := &reply{head: http.Header{}}
-	if (&handler{s: s}).stream(w, &http.Request{URL: &url.URL{}}); w.status != 429 || s.metrics.refused[refusedBusy].Load() != 1 {
-		t.Errorf("one too many: %d", w.status)
-	}
-	broken := &reply{head: http.Header{}, fails: errors.New("gone")}
-	s.watchers.bySession["a"][0].Close()
-	if (&handler{s: s}).stream(broken, &http.Request{URL: &url.URL{}}); s.watchers.count.Load() != 63 {
-		t.Errorf("%d watch, want the others", s.watchers.count.Load())
-	}
-	// A reader may lag by 256 events.
-	slow := require.Get(s.Watch("slow"))(t)
-	for range 256 {
-		tell(s, "slow")
-	}
-	if s.metrics.dropped.Load() != 0 || len(slow.Events) != 256 {
-		t.Errorf("%d are dropped, %d events wait", s.metrics.dropped.Load(), len(slow.Events))
-	}
-	if tell(s, "slow"); s.metrics.dropped.Load() != 1 {
-		t.Errorf("%d are dropped", s.metrics.dropped.Load())
-	}
-}
-
-// tell tells the watchers of a session of a decision.
-func tell(s *Server, session string) {
-	j := asked(session)
-	j.answer.Decision = &Decision{U: []float64{1}}
-	s.watchers.tell(j)
-}
-
-// What comes before a failure of its input is answered, by a server that has closed with ErrClosed each.
-func TestLinesOfAServerThatHasClosed(t *testing.T) {
-	s, _ := bare(t, Options{})
-	s.closed = true
-	var text strings.Builder
-	stop := errors.New("stop")
-	in := io.MultiReader(strings.NewReader(`{"op":"reset","session":"a"}`+"\nx\n"+`{"op":"clear"}`+"\n"), iotest.ErrReader(stop))
-	if err := s.Lines(t.Context(), in, &text, LineOptions{}); !errors.Is(err, stop) {
-		t.Errorf("%v", err)
-	}
-	lines := strings.Split(text.String(), "\n")
-	closed := `"error":"serve: the server is closing","field":""}`
-	if len(lines) != 4 || lines[0] != `{"op":"reset","session":"a",`+closed || lines[2] != `{"op":"clear",`+closed || !strings.Contains(lines[1], "JSON") || s.pending.Load() != 0 || s.refused.Load() != 3 {
-		t.Errorf("answered %q, %d refused", lines, s.refused.Load())
-	}
-}
-
-// A client says what it cannot ask, and what breaks off.
-func TestWhatAClientCannotAsk(t *testing.T) {
-	h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Length", "100")
-		io.WriteString(w, "{")
-	}))
-	defer h.Close()
-	c := require.Get(Dial(h.URL, ClientOptions{Connections: 20}))(t)
-	defer c.Close()
-	if n := c.http.Transport.(*http.Transport).MaxIdleConnsPerHost; n != 20 {
-		t.Errorf("%d connections are kept", n)
-	}
-	if err := c.Reset(t.Context(), "a"); !errors.Is(err, io.ErrUnexpectedEOF) {
-		t.Errorf("half an answer: %v", err)
-	}
-	if err := c.ask(t.Context(), "NO METHOD", "/", nil, nil); err == nil {
-		t.Error("a request without a method")
-	}
-	if err := c.ask(context.Background(), "POST", "/", map[string]any{"x": make(chan int)}, nil); err == nil {
-		t.Error("a request that is no JSON")
-	}
-	goal := &domain.Goals{First: []int{1}}
-	for want, p := range map[any]domain.Preference{goal: {Goal: goal, W: []float64{1}}, nil: {Adaptive: true, W: []float64{1}}} {
-		if got := weightsOf(&p); got != want {
-			t.Errorf("%+v is asked as %v", p, got)
-		}
-	}
-	if got := weightsOf(&domain.Preference{W: []float64{1, 0}}); fmt.Sprint(got) != "[1 0]" {
-		t.Errorf("weights are asked as %v", got)
 	}
 }

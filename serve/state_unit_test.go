@@ -4,18 +4,43 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/gpc-engine/gpc"
+	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 )
+
+// Two states of a session are one where every part is, numbers that are none among them.
+func TestStatesAreOneByTheirParts(t *testing.T) {
+	of := func(change func(*SessionState)) SessionState {
+		a := SessionState{
+			Session: "a", Preference: &domain.Preference{W: []float64{0.5, 0.5}}, S: []float64{1, math.NaN()}, C: []float64{2}, U: []float64{3}, ObservedNs: 4, Stale: "late",
+		}
+		change(&a)
+		return a
+	}
+	for name, change := range map[string]func(*SessionState){
+		"session": func(a *SessionState) { a.Session = "b" }, "preference": func(a *SessionState) { a.Preference.W[0] = 0.25 }, "no preference": func(a *SessionState) { a.Preference = nil },
+		"state": func(a *SessionState) { a.S[0] = 2 }, "a state for none": func(a *SessionState) { a.S[1] = 1 }, "none for a state": func(a *SessionState) { a.S[0] = math.NaN() },
+		"size": func(a *SessionState) { a.S = a.S[:1] }, "context": func(a *SessionState) { a.C[0] = 0 }, "action": func(a *SessionState) { a.U = nil },
+		"time": func(a *SessionState) { a.ObservedNs++ }, "stale": func(a *SessionState) { a.Stale = "" },
+	} {
+		same := of(func(*SessionState) {})
+		if other := of(change); same.equal(other) || other.equal(same) || !other.equal(of(change)) {
+			t.Errorf("%s: equal is wrong", name)
+		}
+	}
+}
 
 // The sessions are those of the dispatcher, or of a server that has ended, in the order of their names without those of who looks on.
 func TestSessionsAreAskedFor(t *testing.T) {
@@ -162,4 +187,32 @@ func TestSessionsAreKept(t *testing.T) {
 	f, _, err = OpenStateFile(path, s.controlCase) // what was refused holds no lock
 	require.OK(t, err)
 	require.OK(t, f.Close())
+}
+
+// A session is saved again whatever of it has changed.
+func TestAnyChangeOfASessionIsOne(t *testing.T) {
+	state := func() SessionState {
+		return SessionState{Session: "a", Preference: &domain.Preference{W: []float64{1, 0}}, S: closedloop.Vector{1, 2}, C: closedloop.Vector{3}, U: closedloop.Vector{4}, ObservedNs: 5, Stale: staleAge}
+	}
+	if !state().equal(state()) {
+		t.Fatal("a session that has not changed is another")
+	}
+	changes := map[string]func(s *SessionState){
+		"Session":    func(s *SessionState) { s.Session = "b" },
+		"Preference": func(s *SessionState) { s.Preference.W[1] = 0.5 },
+		"Goal":       func(s *SessionState) { s.Goal = &domain.Goals{First: []int{1}} },
+		"S":          func(s *SessionState) { s.S[1] = 0 },
+		"C":          func(s *SessionState) { s.C = nil },
+		"U":          func(s *SessionState) { s.U[0] = -4 },
+		"ObservedNs": func(s *SessionState) { s.ObservedNs++ },
+		"Stale":      func(s *SessionState) { s.Stale = "" },
+	}
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[SessionState]()) {
+		changed := state()
+		if change := changes[field.Name]; change == nil {
+			t.Errorf("no change of %s is tried", field.Name)
+		} else if change(&changed); changed.equal(state()) || state().equal(changed) {
+			t.Errorf("a change of %s is none", field.Name)
+		}
+	}
 }
