@@ -14,9 +14,9 @@ import (
 
 // The server says that it is busy exactly where it refuses the next request of that kind.
 func TestBusyIsWhatAdmissionRefuses(t *testing.T) {
-	for _, o := range []op{opDecide, opRefine} {
+	for _, o := range []op{opDecide, opRefine, opFront, opReset} {
 		s := &Server{opt: Options{Waiting: 3}}
-		most := map[op]int{opDecide: 3, opRefine: refinements}[o]
+		most := map[op]int{opDecide: 3, opRefine: refinements, opFront: refinements, opReset: 3}[o]
 		var let []*job
 		for range most {
 			j := &job{op: o}

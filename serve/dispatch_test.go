@@ -7,6 +7,7 @@ import (
 	"math"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gpc-engine/gpc"
@@ -344,4 +345,58 @@ func TestGoalsAreChecked(t *testing.T) {
 	if s.decide([]*job{j}); fmt.Sprint(j.answer.Decision.Ahead) != "[0.5 -0.25 0.125]" || len(d.calls) != 3 {
 		t.Errorf("%+v, %v", j.answer.Decision, d.calls)
 	}
+}
+
+// In the place of a late decision the plan goes on unseen where nothing is known of the state that it acts in; else where it keeps the limits, or
+// breaks them by less than the fallback. A refinement takes none of it.
+func TestAPlanGoesOnInThePlaceOfALateDecision(t *testing.T) {
+	nan := math.NaN()
+	for _, c := range []struct {
+		delay, position, next float64
+		o                     op
+		want                  float64
+		bits                  domain.Fallback
+		exact                 bool
+	}{
+		{0, 0.1, 0.25, opDecide, 0.25, domain.FallbackIncumbent, true}, {0, 0.1, 5, opDecide, -1, domain.FallbackConservative, true}, {0, 0.1, nan, opDecide, -1, domain.FallbackConservative, true},
+		{1, 0.1, 5, opDecide, 5, domain.FallbackIncumbent, false}, {0, nan, 5, opDecide, 5, domain.FallbackIncumbent, false}, {1, nan, 5, opDecide, 5, domain.FallbackIncumbent, false},
+		{0, 3, 0.5, opDecide, -1, domain.FallbackConservative, true}, {0, 3, -1, opDecide, -1, domain.FallbackIncumbent, true}, {0, 0.1, 0.25, opRefine, -1, domain.FallbackConservative, true},
+	} {
+		s, _ := bare(t, Options{})
+		s.controlCase = cartCase(t, func(d *domain.Case) { d.Delay.Periods = c.delay })
+		s.plans.keep("a", []float64{0, c.next})
+		j := asked("a")
+		j.op, j.request.S[0] = c.o, c.position
+		d, err := s.replacement(j)
+		if err != nil || d.U[0] != c.want || domain.Fallback(d.Fallback) != c.bits || math.IsNaN(d.Margin) == c.exact || d.Feasible != (d.Margin >= -s.spec.MarginTolerance) || len(s.plans.plans["a"]) != index(c.o == opRefine) {
+			t.Errorf("%+v: %+v, %v", c, d, err)
+		}
+	}
+}
+
+// A request is overdue from its deadline on, where its clock runs; it is finished with its answer, which stops clock and front.
+func TestARequestIsOverdue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := bare(t, Options{})
+		for _, c := range []struct {
+			deadline time.Duration
+			clock    bool
+			want     bool
+		}{{1, true, false}, {0, true, true}, {-1, true, true}, {-1, false, false}} {
+			j := asked("a")
+			rang, ended := false, false
+			if j.request.Deadline, j.end = time.Now().Add(c.deadline), func() { ended = true }; c.clock {
+				j.timer.Store(time.AfterFunc(time.Minute, func() { rang = true }))
+			}
+			if j.overdue() != c.want || j.finished() {
+				t.Errorf("%+v: overdue %v, finished %v", c, j.overdue(), j.finished())
+			}
+			if s.finish(j, Answer{}, nil); !j.finished() || !ended {
+				t.Errorf("%+v: finished %v, its front has ended: %v", c, j.finished(), ended)
+			}
+			if time.Sleep(time.Hour); rang {
+				t.Errorf("%+v: the clock of an answered request rings", c)
+			}
+		}
+	})
 }

@@ -2,9 +2,12 @@ package serve
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"math"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -183,5 +186,68 @@ func TestWhatAClientCannotAsk(t *testing.T) {
 	}
 	if got := weightsOf(&domain.Preference{W: []float64{1, 0}}); fmt.Sprint(got) != "[1 0]" {
 		t.Errorf("weights are asked as %v", got)
+	}
+}
+
+// Without a token a request over TCP has to name a loopback host; one over a socket may name any.
+func TestWhichHostsMayBeNamed(t *testing.T) {
+	s, _ := bare(t, Options{})
+	for _, c := range []struct {
+		address net.Addr
+		host    string
+		token   string
+		ok      bool
+	}{
+		{&net.TCPAddr{}, "localhost:1", "", true}, {&net.TCPAddr{}, "plant", "", false}, {&net.UnixAddr{Net: "unix"}, "plant", "", true}, {&net.UnixAddr{Net: "unix"}, "localhost", "", true},
+		{nil, "plant", "", true}, {&net.TCPAddr{}, "plant", "token", true},
+	} {
+		r := httptest.NewRequest("GET", "/ready", nil)
+		if r.Host = c.host; c.address != nil {
+			r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, c.address))
+		}
+		w := httptest.NewRecorder()
+		if Handler(s, HTTPOptions{Token: c.token}).ServeHTTP(w, r); (w.Code == 200) != c.ok || !c.ok && w.Code != 403 {
+			t.Errorf("%+v: %d %s", c, w.Code, w.Body)
+		}
+	}
+}
+
+// A client asks for what its request says, and for nothing that it does not say.
+func TestAClientAsksForItsRequest(t *testing.T) {
+	var got map[string]any
+	var head http.Header
+	h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got, head = nil, r.Header
+		json.NewDecoder(r.Body).Decode(&got)
+		io.WriteString(w, `{"u":[1,2]}`)
+	}))
+	defer h.Close()
+	c := require.Get(Dial(h.URL+"/", ClientOptions{Token: "secret"}))(t)
+	defer c.Close()
+	now := time.Now()
+	for want, r := range map[string]Request{
+		"map[c:[2] s:[1 <nil>] session:a]":                 {S: []float64{1, math.NaN()}, C: []float64{2}},
+		"map[c:[2] session:a y:[3]]":                       {S: []float64{1}, Y: []float64{3}, C: []float64{2}},
+		"map[c:[] observed_ms:1.5 preference:<nil> s:[]":   {S: []float64{}, C: []float64{}, Observed: time.Unix(0, 1500000), Preference: &domain.Preference{Adaptive: true}},
+		"map[c:[] deadline_ms:0.001 preference:[1 0] s:[]": {S: []float64{}, C: []float64{}, Deadline: now.Add(-time.Hour), Preference: &domain.Preference{W: []float64{1, 0}}},
+		"map[c:[] deadline_ms:3.":                          {S: []float64{}, C: []float64{}, Deadline: now.Add(1000 * time.Hour)},
+	} {
+		d, err := c.Decide(t.Context(), "a", r)
+		if err != nil || !strings.HasPrefix(fmt.Sprint(got), want) || head.Get("Authorization") != "Bearer secret" || head.Get("Content-Type") != "application/json" {
+			t.Errorf("asked for %v, want %s, %v", got, want, err)
+		}
+		if d == nil || !math.IsNaN(d.Margin) || !math.IsNaN(d.Residual) || !math.IsNaN(d.Displacement) || d.U[1] != 2 {
+			t.Errorf("%+v", d)
+		}
+	}
+	if ms := got["deadline_ms"]; ms != nil && ms != 0.001 && !(ms.(float64) <= 3.6e9 && ms.(float64) > 3.5e9) {
+		t.Errorf("a deadline in a thousand hours is asked as %v ms", ms)
+	}
+	for limit, stated := range map[time.Duration]bool{0: false, -1: false, time.Hour: true} {
+		u := []float64{0, 0}
+		require.Get(c.Controller(t.Context(), "b", limit).Decide(nil, nil, domain.Preference{Adaptive: true}, u))(t)
+		if _, ok := got["deadline_ms"]; ok != stated || got["observed_ms"] == nil || got["session"] != "b" || u[1] != 2 {
+			t.Errorf("with a deadline of %v it asks for %v", limit, got)
+		}
 	}
 }
