@@ -2,13 +2,11 @@ package serve
 
 import (
 	"errors"
-	"reflect"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/gpc-engine/gpc"
-	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/internal/testing/testdomain"
@@ -16,9 +14,9 @@ import (
 
 // The server says that it is busy exactly where it refuses the next request of that kind.
 func TestBusyIsWhatAdmissionRefuses(t *testing.T) {
-	for _, o := range []op{opDecide, opRefine} {
+	for _, o := range []op{opDecide, opRefine, opFront, opReset} {
 		s := &Server{opt: Options{Waiting: 3}}
-		most := map[op]int{opDecide: 3, opRefine: refinements}[o]
+		most := map[op]int{opDecide: 3, opRefine: refinements, opFront: refinements, opReset: 3}[o]
 		var let []*job
 		for range most {
 			j := &job{op: o}
@@ -82,34 +80,6 @@ func TestThePeriodIsNoDeadlineOfRefinements(t *testing.T) {
 	} {
 		if j.request.Deadline.IsZero() {
 			t.Errorf("%s has no deadline", name)
-		}
-	}
-}
-
-// A session is saved again whatever of it has changed.
-func TestAnyChangeOfASessionIsOne(t *testing.T) {
-	state := func() SessionState {
-		return SessionState{Session: "a", Preference: &domain.Preference{W: []float64{1, 0}}, S: closedloop.Vector{1, 2}, C: closedloop.Vector{3}, U: closedloop.Vector{4}, ObservedNs: 5, Stale: staleAge}
-	}
-	if !state().equal(state()) {
-		t.Fatal("a session that has not changed is another")
-	}
-	changes := map[string]func(s *SessionState){
-		"Session":    func(s *SessionState) { s.Session = "b" },
-		"Preference": func(s *SessionState) { s.Preference.W[1] = 0.5 },
-		"Goal":       func(s *SessionState) { s.Goal = &domain.Goals{First: []int{1}} },
-		"S":          func(s *SessionState) { s.S[1] = 0 },
-		"C":          func(s *SessionState) { s.C = nil },
-		"U":          func(s *SessionState) { s.U[0] = -4 },
-		"ObservedNs": func(s *SessionState) { s.ObservedNs++ },
-		"Stale":      func(s *SessionState) { s.Stale = "" },
-	}
-	for _, field := range reflect.VisibleFields(reflect.TypeFor[SessionState]()) {
-		changed := state()
-		if change := changes[field.Name]; change == nil {
-			t.Errorf("no change of %s is tried", field.Name)
-		} else if change(&changed); changed.equal(state()) || state().equal(changed) {
-			t.Errorf("a change of %s is none", field.Name)
 		}
 	}
 }

@@ -13,8 +13,10 @@ import (
 	"time"
 
 	"github.com/gpc-engine/gpc"
+	"github.com/gpc-engine/gpc/batchnav"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/internal/testing/testdomain"
 	"github.com/gpc-engine/gpc/serve"
 )
 
@@ -168,6 +170,24 @@ func watchedTimes(t *testing.T, rests time.Duration, looked float64, watched boo
 	return all, slices
 }
 
+// preparing counts its preparations, which fail with an error.
+type preparing struct {
+	domain.Controller
+	prepared int
+	fails    error
+}
+
+func (p *preparing) Abilities() *domain.ControllerAbilities {
+	return &domain.ControllerAbilities{Prepare: func() error { p.prepared++; return p.fails }}
+}
+
+// refusing makes no decision.
+type refusing struct{ *preparing }
+
+func (refusing) Decide(_, _ []float64, _ domain.Preference, _ []float64) (domain.Decision, error) {
+	return domain.Decision{}, errors.New("refused")
+}
+
 // Whoever looks on has anything done in a slice, lets a controller of another plant decide as it would by itself, and ends its own sessions.
 func TestWhatElseIsAskedAside(t *testing.T) {
 	c, setup := cart(t)
@@ -195,6 +215,27 @@ func TestWhatElseIsAskedAside(t *testing.T) {
 	r.S = []float64{math.NaN(), 0}
 	if d, err := aside.DecideBy(ctx, require.Get(aside.Controller(c))(t), c.Definition().Problem, r); err == nil && d.Fallback == 0 {
 		t.Errorf("about no number it decides %+v", d)
+	}
+	k := &preparing{Controller: require.Get(aside.Controller(c))(t)}
+	for _, fails := range []error{nil, broken} {
+		k.fails, r.S = fails, []float64{0.1, 0}
+		if d, err := aside.DecideBy(ctx, k, c.Definition().Problem, r); err != fails || d.U[0] != want[0] {
+			t.Errorf("prepared with the error %v: %+v, %v", fails, d, err)
+		}
+	}
+	if d, err := aside.DecideBy(ctx, refusing{k}, c.Definition().Problem, r); err == nil || err.Error() != "refused" || d != nil || k.prepared != 2 {
+		t.Errorf("a controller that fails decides %+v, %v, and was prepared %d times", d, err, k.prepared)
+	}
+	if _, err := aside.Controller(require.Get(gpc.NewCase(domain.Case{Problem: testdomain.NewCart(8), Guard: domain.Guard{Off: true}}))(t)); err == nil {
+		t.Error("a plant without the server's method has a controller")
+	}
+	search := batchnav.RefineOptions{Candidates: 16, Seed: 3}
+	looked, refined := require.Get(aside.Refine(ctx, "looking", about(0.1), search))(t), require.Get(s.Refine(ctx, "plant", about(0.1), search))(t)
+	if looked.Late || !slices.Equal(looked.U, refined.U) || s.Health().Decisions != 1 {
+		t.Errorf("refined aside: %+v, else %+v", looked, refined)
+	}
+	if _, err := s.Refine(ctx, "plant", about(0.1), batchnav.RefineOptions{LookAhead: -1}); err == nil || s.Health().Refused != 1 {
+		t.Errorf("a look ahead of less than nothing: %v", err)
 	}
 	groups := aside.Groups()
 	require.Get(s.Decide(ctx, "plant", about(0.1)))(t)

@@ -5,6 +5,31 @@ import (
 	"time"
 )
 
+// What is typical moves by a thirty-second towards what was measured, never below one.
+func TestATypicalTimeMovesAThirtySecond(t *testing.T) {
+	for _, c := range []struct{ from, x, want typical }{{0, 5, 5}, {0, 0.5, 1}, {0, -3, 1}, {64, 64.5, 66}, {64, 1e9, 66}, {64, 64, 62}, {64, 1, 62}, {64, -1e9, 62}, {1, 0, 1}, {1.03125, 0, 1}} {
+		got := c.from
+		if got.learn(float64(c.x)); got != c.want {
+			t.Errorf("%v after %v: %v, want %v", float64(c.from), float64(c.x), float64(got), float64(c.want))
+		}
+	}
+	// The first batches let two in; from the 32nd of several on it is what a batch takes, less what one does.
+	p := &pace{}
+	p.observeBatch(1, 640, 99)
+	for i := range 31 {
+		if p.observeBatch(3, 640+20+time.Duration(i%2), 99); p.most.Load() != 2 || p.several != i+1 {
+			t.Errorf("after %d batches %d are let in", i+1, p.most.Load())
+		}
+	}
+	p.marginal = 10
+	if p.observeBatch(3, 640+22, 99); float64(p.marginal) != 10*33/32.0 || p.most.Load() != 32 || p.single != 640 {
+		t.Errorf("%v for one more, %d are let in", float64(p.marginal), p.most.Load())
+	}
+	if p.observeBatch(1, 641, 5); p.most.Load() != 5 || p.single != 660 || p.several != 32 {
+		t.Errorf("%v for one, %d of 5 are let in", float64(p.single), p.most.Load())
+	}
+}
+
 // As many are let in as a batch decides in half as long again as one decision takes; single times
 // that are far off change nothing, and what is not measured yet lets two in.
 func TestPace(t *testing.T) {

@@ -54,6 +54,11 @@ func TestAMethodThatCannotBeMadeIsNotServed(t *testing.T) {
 	if _, err := serve.New(require.Get(gpc.NewCase(def))(t), cpu(t), serve.Options{Setup: setup}); err == nil || !strings.Contains(err.Error(), "no such device") {
 		t.Errorf("error %v", err)
 	}
+	for _, setup := range []gpc.Setup{{Method: "none"}, {Method: "none", Model: setup.Model}} {
+		if _, err := serve.New(own, cpu(t), serve.Options{Setup: setup}); err == nil || !strings.Contains(err.Error(), "no method \"none\"") {
+			t.Errorf("no method: %v", err)
+		}
+	}
 	h := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) }))
 	defer h.Close()
 	client := require.Get(serve.Dial(h.URL, serve.ClientOptions{}))(t)

@@ -164,7 +164,7 @@ func New(c *gpc.Case, e *gpc.Engine, opt Options) (*Server, error) {
 		return nil, gpc.BadInput(fmt.Errorf("serve: a deadline of %v, want 0 to %v", opt.Deadline, MaxDeadline))
 	case opt.MaxAge < 0 || opt.MaxAge > MaxDeadline:
 		return nil, gpc.BadInput(fmt.Errorf("serve: a largest age of observations of %v, want 0 to %v", opt.MaxAge, MaxDeadline))
-	case opt.Waiting < 1 && opt.Waiting != Measured:
+	case opt.Waiting < Measured: // 0 is Sessions
 		return nil, gpc.BadInput(fmt.Errorf("serve: room for %d waiting requests, want at least 1", opt.Waiting))
 	}
 	if err := s.preference.Validate(spec.ObjectiveSize()); err != nil {
