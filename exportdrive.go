@@ -147,10 +147,8 @@ type exportDrive struct {
 // episode drives one.
 func (d *exportDrive) episode(ctx context.Context, ep domain.Episode, record *export.Episode) error {
 	spec, problem := d.controlCase.Spec(), d.controlCase.def.Problem
-	adaptive := domain.Preference{Adaptive: true}
 	s, c, u := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize()), make([]float64, spec.ActionSize())
-	observed, estimated := slices.Clone(s), slices.Clone(c)
-	next, nextContext := slices.Clone(s), slices.Clone(c)
+	observed, next, nextContext := slices.Clone(s), slices.Clone(s), slices.Clone(c)
 	ep.Observe(s, c)
 	ep.State(s)
 	*record = export.Episode{S: slices.Clone(s), C: slices.Clone(c), End: slices.Clone(s), Safe: true}
@@ -160,7 +158,7 @@ func (d *exportDrive) episode(ctx context.Context, ep domain.Episode, record *ex
 		problem.Fallback(s, c, way[i])
 	}
 	lastAction := slices.Clone(u)
-	for t := 0; !ep.Done(); t++ {
+	for !ep.Done() {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
@@ -170,7 +168,7 @@ func (d *exportDrive) episode(ctx context.Context, ep domain.Episode, record *ex
 		if d.controlCase.def.Delay.Share() > 0 {
 			acts = way[0]
 		}
-		if err := d.decide(ep, t, observed, c, acts, adaptive, estimated, u, record); err != nil {
+		if err := d.decide(ep, observed, c, acts, u, record); err != nil {
 			return err
 		}
 		if d.count != nil {
@@ -192,10 +190,10 @@ func (d *exportDrive) episode(ctx context.Context, ep domain.Episode, record *ex
 }
 
 // decide decides by what the episode shows, whose state and context are given with the action that acts.
-func (d *exportDrive) decide(ep domain.Episode, t int, observed, c, acts []float64, pref domain.Preference, estimated, u []float64, record *export.Episode) error {
-	m := d.controlCase.def.Measurement
+func (d *exportDrive) decide(ep domain.Episode, observed, c, acts, u []float64, record *export.Episode) error {
+	m, adaptive := d.controlCase.def.Measurement, domain.Preference{Adaptive: true}
 	if m == nil {
-		_, err := d.k.Decide(observed, c, pref, u)
+		_, err := d.k.Decide(observed, c, adaptive, u)
 		return err
 	}
 	measure := domain.AbilitiesOfEpisode(ep).Measure
@@ -211,10 +209,10 @@ func (d *exportDrive) decide(ep domain.Episode, t int, observed, c, acts []float
 	}
 	record.Noise = append(record.Noise, exact)
 	if d.spoiled {
-		d.spoil(t, y)
+		d.spoil(len(record.Noise)-1, y)
 	}
-	s := make([]float64, len(observed))
-	if _, err := decide(y, measuredContext, pref, s, estimated, u); err != nil {
+	s, estimated := make([]float64, len(observed)), make([]float64, len(c))
+	if _, err := decide(y, measuredContext, adaptive, s, estimated, u); err != nil {
 		return err
 	}
 	if d.spoiled {
@@ -252,17 +250,13 @@ func (d *exportDrive) recordDisturbance(ep domain.Episode, s, next, nextContext 
 	observed, c := make([]float64, len(s)), make([]float64, len(nextContext))
 	ep.Observe(observed, c)
 	var acts []float64
-	disturbed := false
 	for i, v := range s {
 		acts = append(acts, v-next[i])
 	}
 	for _, p := range m.Unknown {
 		acts = append(acts, c[p.Context]-nextContext[p.Context])
 	}
-	for _, v := range acts {
-		disturbed = disturbed || v != 0
-	}
-	if disturbed || record.Acts != nil {
+	if record.Acts != nil || slices.ContainsFunc(acts, func(v float64) bool { return v != 0 }) {
 		for len(record.Acts) < len(record.Noise)-1 {
 			record.Acts = append(record.Acts, make([]float64, len(acts)))
 		}

@@ -241,3 +241,27 @@ func TestWhoIsAnticipating(t *testing.T) {
 		require.OK(t, n.Prepare())
 	}
 }
+
+// What cannot be searched ahead is not prepared: a state that the dynamics lead out of the numbers, an episode at its end, roll-outs without a margin.
+func TestWhatIsNotPrepared(t *testing.T) {
+	o := SearchOptions{Candidates: 8, Ahead: true}
+	ok := finite{testdomain.NewCart(cartSteps)}
+	for name, c := range map[string]struct {
+		p     domain.Problem
+		ready bool
+	}{"a plant": {ok, true}, "no number": {broken{Cart: ok.Cart, from: -9, step: true}, false}, "no margin": {broken{Cart: ok.Cart, from: -9, margin: true}, false}, "the end": {ends(ok), false}} {
+		n := searcher(t, ref.New(), c.p, o)
+		require.Get(n.Decide([]float64{0.2, 0}, []float64{0}, adaptively))(t)
+		require.OK(t, n.Prepare())
+		if l := &n.batch.loops[0]; l.prepared.ready != c.ready || !c.ready && l.memory.Steps() != 0 {
+			t.Errorf("%s: prepared %t, %d steps", name, l.prepared.ready, l.memory.Steps())
+		}
+	}
+}
+
+// ends is the cart whose episode has one decision.
+type ends struct{ *testdomain.Cart }
+
+func (p ends) Abilities() *domain.ProblemAbilities {
+	return &domain.ProblemAbilities{Remaining: func(c []float64) int { return 1 - int(math.Ceil(c[0])) }}
+}

@@ -33,7 +33,7 @@ func (r Round) Score(obs Observation, offsets tensor.Matrix, steps int) (out bac
 		return out, err
 	}
 	s.offsets = offsets
-	err = s.score(obs.S, obs.C, obs.Preference, state, z.Row(0), steps)
+	err = s.score(root{obs.S, obs.C, obs.Preference, state, z.Row(0)}, steps)
 	n := offsets.Rows
 	return backend.RolloutsOutput{Cost: s.cost[:n], Margin: s.margin[:n], First: s.first.Slice(0, n), Kept: s.survived[:n]}, err
 }

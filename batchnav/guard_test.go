@@ -5,14 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"pgregory.net/rapid"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"gonum.org/v1/gonum/floats"
-	"pgregory.net/rapid"
 
 	"github.com/gpc-engine/gpc/cpu_fallback"
 	"github.com/gpc-engine/gpc/domain"
@@ -20,6 +18,7 @@ import (
 	"github.com/gpc-engine/gpc/internal/testing/planscore"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/internal/testing/testdomain"
+	"gonum.org/v1/gonum/floats"
 )
 
 // speeding is the cart that is lost when it is too fast, which its projection does not see.
@@ -659,5 +658,32 @@ func TestAnErrorOfARescueIsTheDecisions(t *testing.T) {
 	n := guarded(t, newSpeeding(0.5), domain.Guard{}, unable{&solver{}})
 	if _, err := n.Decide([]float64{-1, 0.4}, []float64{0}, simplex(0)); err == nil || !strings.Contains(err.Error(), "no such plan") {
 		t.Errorf("error %v", err)
+	}
+}
+
+// Where a lost observation leaves a fallback that breaks a limit, a solver's action of a larger margin is executed, and no other.
+func TestALostObservationsFallback(t *testing.T) {
+	cart := testdomain.NewCart(50)
+	const solved = domain.FallbackObservation | domain.FallbackSolver
+	const braked = domain.FallbackObservation | domain.FallbackConservative
+	nan := math.NaN()
+	for _, c := range []struct {
+		s    []float64
+		u    float64
+		want domain.Fallback
+	}{{[]float64{2.2, 0.5}, -1.2, solved}, {[]float64{2.2, 0.5}, -0.5, braked}, {[]float64{2.2, 0.5}, -1, braked}, {[]float64{0, 0}, -0.5, braked}, {[]float64{nan, 0.5}, -1.2, braked}} {
+		solver := func(_, _ []float64, _ domain.Preference, u []float64) bool {
+			u[0] = c.u
+			return true
+		}
+		n := require.Get(NewNavigator(ref.New(), testdomain.Map(cart, 3, false), cart, Options{Solver: solver}))(t)
+		d := require.Get(n.Decide(c.s, []float64{nan}, adaptively))(t)
+		u := -1.0
+		if c.want == solved {
+			u = c.u
+		}
+		if d.Fallback != c.want || d.U[0] != u || !math.IsNaN(d.Margin) || !math.IsNaN(d.Residual) || d.Displacement != 0 || d.Consistent || d.Decoded != nil || !d.OffMap {
+			t.Errorf("%+v: %+v", c, d)
+		}
 	}
 }

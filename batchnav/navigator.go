@@ -391,7 +391,8 @@ func (a *Batch) refine(i int, obs *Observation, remaining int) (err error) {
 			timeLimit = share
 		}
 	}
-	a.out.Displacement[row], err = a.search.decide(l.memory, l.state, obs.C, a.preference(obs), a.in.S.Row(row), a.out.Z.Row(row), a.out.U.Row(row), timeLimit)
+	x := root{l.state, obs.C, a.preference(obs), a.in.S.Row(row), a.out.Z.Row(row)}
+	a.out.Displacement[row], err = a.search.decide(l.memory, x, a.out.U.Row(row), timeLimit)
 	return err
 }
 

@@ -36,23 +36,23 @@ func (p *polish) makeRoom(steps int) {
 }
 
 // improve polishes the best roll-out of a loop's decision, which plan begins with.
-func (p *polish) improve(m *memory, elite *crossentropy.Elite, s, c []float64, pref domain.Preference, plan []float32) {
+func (p *polish) improve(m *memory, elite *crossentropy.Elite, x root, plan []float32) {
 	nu := len(plan)
 	best, better := crossentropy.Elite{Cost: elite.Cost, Margin: elite.Margin}, false
 	var bounds []domain.Bound
 	if m.target != nil {
-		pref, bounds = domain.Preference{W: m.target.weights}, m.target.bounds
-		best.Cost, best.Margin = p.scorePlan(s, c, pref, m.target, p.best)
+		x.pref, bounds = domain.Preference{W: m.target.weights}, m.target.bounds
+		best.Cost, best.Margin = p.scorePlan(x, m.target, p.best)
 	}
 	if len(m.plan) > 0 {
 		for offset := 0; offset < len(p.another); offset += nu { // the last action is held
 			copy(p.another[offset:offset+nu], m.plan[min(offset+nu, len(m.plan)-nu):])
 		}
-		better = p.adopt(s, c, pref, m.target, &best)
+		better = p.adopt(x, m.target, &best)
 	}
 	copy(p.another, p.best)
-	if p.method(s, c, pref, bounds, p.another, p.opt.Polish) {
-		better = p.adopt(s, c, pref, m.target, &best) || better
+	if p.method(x.s, x.c, x.pref, bounds, p.another, p.opt.Polish) {
+		better = p.adopt(x, m.target, &best) || better
 	}
 	m.change = m.change[:0]
 	if better {
@@ -65,9 +65,9 @@ func (p *polish) improve(m *memory, elite *crossentropy.Elite, s, c []float64, p
 }
 
 // adopt makes another plan the best where its roll-out is better.
-func (p *polish) adopt(s, c []float64, pref domain.Preference, t *target, best *crossentropy.Elite) bool {
+func (p *polish) adopt(x root, t *target, best *crossentropy.Elite) bool {
 	var e crossentropy.Elite
-	e.Cost, e.Margin = p.scorePlan(s, c, pref, t, p.another)
+	e.Cost, e.Margin = p.scorePlan(x, t, p.another)
 	if !p.sampler.Better(&e, best) {
 		return false
 	}
@@ -77,10 +77,10 @@ func (p *polish) adopt(s, c []float64, pref domain.Preference, t *target, best *
 }
 
 // scorePlan scores a plan, with a target by that and by what is beyond its bounds.
-func (p *polish) scorePlan(s, c []float64, pref domain.Preference, t *target, plan []float64) (cost, margin float64) {
-	b := domain.PlanBatch{S: s, C: c, Preference: pref, NoProjection: p.noProjection, Projected: p.projected[:p.first.Cols], Cost: p.cost[:1], Margin: p.margin[:1]}
+func (p *polish) scorePlan(x root, t *target, plan []float64) (cost, margin float64) {
+	b := domain.PlanBatch{S: x.s, C: x.c, Preference: x.pref, NoProjection: p.noProjection, Projected: p.projected[:p.first.Cols], Cost: p.cost[:1], Margin: p.margin[:1]}
 	if t != nil {
-		p.totals = make([]float64, len(pref.W))
+		p.totals = make([]float64, len(x.pref.W))
 		defer func() { p.totals = nil }()
 	}
 	if p.replay(&b, plan); t != nil {

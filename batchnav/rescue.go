@@ -29,18 +29,19 @@ func newFinder(s *search) finder {
 	}
 }
 
-// encode writes the latent of an observation.
-func (f *finder) encode(s, c []float64, pref domain.Preference) error {
+// encode is an observation with its latent.
+func (f *finder) encode(s, c []float64, pref domain.Preference) (root, error) {
 	f.observe(s, c, pref, f.slot, f.input.Row(0), f.state.Row(0), f.present, nil)
-	return f.encoder.Forward(f.input, f.z)
+	return root{s, c, pref, f.state.Row(0), f.z.Row(0)}, f.encoder.Forward(f.input, f.z)
 }
 
 // find is the decision in a state. The best roll-out, if there is one, is m's, and action and latent are its first.
 func (f *finder) find(m *memory, s, c []float64, pref domain.Preference, timeLimit time.Duration) (best *crossentropy.Elite, err error) {
-	if err := f.encode(s, c, pref); err != nil {
+	x, err := f.encode(s, c, pref)
+	if err != nil {
 		return nil, err
 	}
-	if _, err := f.decide(m, s, c, pref, f.state.Row(0), f.z.Row(0), f.action, timeLimit); err != nil {
+	if _, err := f.decide(m, x, f.action, timeLimit); err != nil {
 		return nil, err
 	}
 	return m.Best(), nil

@@ -53,8 +53,8 @@ func (r *Refiner) search(ctx context.Context, obs Observation, opt *RefineOption
 	a := r.rounds
 	a.roundContext = ctx
 	a.noProjection, a.threads = opt.NoProjection, max(1, opt.Threads)
-	z := a.z.Row(0)
-	if err := a.encode(obs.S, obs.C, obs.Preference); err != nil {
+	x, err := a.encode(obs.S, obs.C, obs.Preference)
+	if err != nil {
 		return err
 	}
 	a.memory.forget()
@@ -63,13 +63,13 @@ func (r *Refiner) search(ctx context.Context, obs Observation, opt *RefineOption
 	for _, constant := range []bool{false, true} {
 		o := a.sampler.Offer()
 		for j := range o {
-			if constant || j < len(z) {
-				o[j] = result.Latent[j%len(z)] - z[j%len(z)]
+			if constant || j < len(x.z) {
+				o[j] = result.Latent[j%len(x.z)] - x.z[j%len(x.z)]
 			}
 		}
 	}
 	stats := domain.SourceStatistics{Source: domain.SourceSearched, BestCost: math.Inf(1)}
-	whole, err := a.searchOnDevice(n, obs.S, obs.C, obs.Preference, z, steps, false, opt.TimeLimit, time.Since(start))
+	whole, err := a.searchOnDevice(n, x, steps, false, opt.TimeLimit, time.Since(start))
 	if err != nil {
 		return err
 	}
@@ -81,7 +81,7 @@ func (r *Refiner) search(ctx context.Context, obs Observation, opt *RefineOption
 			return err
 		}
 		size := min(a.round, n-stats.Candidates)
-		if improved, err = a.next(size, obs.S, obs.C, obs.Preference, a.state.Row(0), z, steps); err != nil {
+		if improved, err = a.next(size, x, steps); err != nil {
 			return err
 		}
 		a.count(&stats, size)

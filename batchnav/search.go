@@ -144,23 +144,29 @@ func (m *memory) offsets(steps int) tensor.Matrix {
 	return single(best.Offsets)
 }
 
-// decide searches one decision of a loop in the finite state s. state is its float32 copy and z its latent, to which
-// the best offset is added. plan is direct's and becomes the first action of the best roll-out. It returns how far z
-// has moved. Both stay as they are where no roll-out has a margin. timeLimit is SearchOptions.TimeLimit.
-func (r *search) decide(m *memory, s, c []float64, pref domain.Preference, state, z, plan []float32, timeLimit time.Duration) (distance float64, err error) {
-	start, steps := time.Now(), lookAhead(r.spec, r.abilities, c, r.opt.LookAhead, 0)
+// root is the observation that the roll-outs of a search start from, with its latent.
+type root struct {
+	s, c     []float64 // finite
+	pref     domain.Preference
+	state, z []float32 // s, and the latent, which a decision moves by the best offset
+}
+
+// decide searches one decision of a loop. plan is direct's and becomes the first action of the best roll-out. It returns
+// how far x.z has moved. Both stay as they are where no roll-out has a margin. timeLimit is SearchOptions.TimeLimit.
+func (r *search) decide(m *memory, x root, plan []float32, timeLimit time.Duration) (distance float64, err error) {
+	start, steps := time.Now(), lookAhead(r.spec, r.abilities, x.c, r.opt.LookAhead, 0)
 	if r.polish != nil {
 		r.polish.makeRoom(steps)
 	}
-	tensor.Narrow(r.present, c)
+	tensor.Narrow(r.present, x.c)
 	r.sampler.Begin(m.Memory, steps)
-	whole, err := r.searchOnDevice(r.opt.Candidates, s, c, pref, z, steps, true, timeLimit, time.Since(start))
+	whole, err := r.searchOnDevice(r.opt.Candidates, x, steps, true, timeLimit, time.Since(start))
 	if err != nil {
 		return 0, err
 	}
 	for total, rounds, improved := 0, 0, !whole; improved && total < r.opt.Candidates && !late(timeLimit, start, rounds); rounds++ {
 		n := min(r.round, r.opt.Candidates-total)
-		if improved, err = r.next(n, s, c, pref, state, z, steps); err != nil {
+		if improved, err = r.next(n, x, steps); err != nil {
 			return 0, err
 		}
 		if best := m.Best(); r.polish != nil && best != nil && best.Number >= total {
@@ -175,12 +181,12 @@ func (r *search) decide(m *memory, s, c []float64, pref domain.Preference, state
 	}
 	copy(plan, best.Payload)
 	if r.polish != nil {
-		r.polish.improve(m, best, s, c, pref, plan)
+		r.polish.improve(m, best, x, plan)
 	} else if m.plan = m.plan[:0]; whole {
 		m.plan = append(m.plan, r.device.out.Executed...)
 	}
 	r.onHost.tell(r.loaded, time.Since(start))
-	return displaceBy(best.Offsets, z), nil
+	return displaceBy(best.Offsets, x.z), nil
 }
 
 // displaceBy adds the first of a roll-out's offsets to z, and returns how far that is.
@@ -199,9 +205,9 @@ func late(timeLimit time.Duration, start time.Time, rounds int) bool {
 }
 
 // next is a round of n candidates, and reports whether one of them is elite.
-func (r *search) next(n int, s, c []float64, pref domain.Preference, state, z []float32, steps int) (improved bool, err error) {
+func (r *search) next(n int, x root, steps int) (improved bool, err error) {
 	r.offsets = r.sampler.Ask(n)
-	if err := r.score(s, c, pref, state, z, steps); err != nil {
+	if err := r.score(x, steps); err != nil {
 		return false, err
 	}
 	r.rank(n, steps)
@@ -209,16 +215,16 @@ func (r *search) next(n int, s, c []float64, pref domain.Preference, state, z []
 }
 
 // score rolls the candidates of a round out.
-func (r *search) score(s, c []float64, pref domain.Preference, state, z []float32, steps int) error {
-	if handled, err := r.scoreOnDevice(s, c, pref, z, steps); handled || err != nil {
+func (r *search) score(x root, steps int) error {
+	if handled, err := r.scoreOnDevice(x, steps); handled || err != nil {
 		return err
 	}
 	n := r.offsets.Rows
 	latents, first := r.z.Slice(0, n), r.first.Slice(0, n)
 	for i := range n {
-		copy(latents.Row(i), z)
+		copy(latents.Row(i), x.z)
 	}
-	if err := r.decode(latents, tensor.Broadcast(r.present, n), tensor.Broadcast(state, n), first, 0); err != nil {
+	if err := r.decode(latents, tensor.Broadcast(r.present, n), tensor.Broadcast(x.state, n), first, 0); err != nil {
 		return err
 	}
 	if r.onHost.reason != "" {
@@ -226,7 +232,7 @@ func (r *search) score(s, c []float64, pref domain.Preference, state, z []float3
 		defer func() { r.onHost.elapsed += time.Since(start) }()
 	}
 	err := r.ScorePlans(r.roundContext, domain.PlanBatch{
-		S: s, C: c, Preference: pref, Plans: first, Steps: steps, NoProjection: r.noProjection, Threads: r.threads,
+		S: x.s, C: x.c, Preference: x.pref, Plans: first, Steps: steps, NoProjection: r.noProjection, Threads: r.threads,
 		Projected: r.projected[:n*first.Cols], Cost: r.cost[:n], Margin: r.margin[:n],
 	})
 	for i, tight := range r.tight[:min(n, len(r.tight))] {

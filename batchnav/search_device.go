@@ -50,16 +50,16 @@ func (r *search) prepareDevice(sampling crossentropy.Options) error {
 
 // scoreOnDevice is score by the backend itself, and reports whether the backend could. One that cannot any longer is
 // not asked again.
-func (r *search) scoreOnDevice(s, c []float64, pref domain.Preference, z []float32, steps int) (handled bool, err error) {
+func (r *search) scoreOnDevice(x root, steps int) (handled bool, err error) {
 	if r.device == nil || steps > r.steps || r.polish != nil { // a polish wants what every roll-out executes
 		return false, nil
 	}
-	terminal, ok := r.ends.terminalCost(r.loaded, s, c, steps, pref)
+	terminal, ok := r.ends.terminalCost(r.loaded, x.s, x.c, steps, x.pref)
 	if !ok {
 		return false, nil
 	}
 	n := r.offsets.Rows
-	in := backend.RolloutsInput{S: s, C: c, Preference: pref, Z: z, Offsets: r.offsets, Steps: steps, TerminalCost: terminal, NoProjection: r.noProjection}
+	in := backend.RolloutsInput{S: x.s, C: x.c, Preference: x.pref, Z: x.z, Offsets: r.offsets, Steps: steps, TerminalCost: terminal, NoProjection: r.noProjection}
 	out := backend.RolloutsOutput{Cost: r.cost[:n], Margin: r.margin[:n], First: r.first.Slice(0, n)}
 	if r.failed != nil {
 		out.Kept = r.survived[:n]
@@ -82,17 +82,17 @@ func (r *search) handled(err error) (handled bool, _ error) {
 // searchOnDevice makes all rounds of n candidates of the decision that the sampler has begun by the backend itself, and
 // reports whether the backend could. The memory gets all elites, or the best alone. elapsed is the part of the time
 // limit that is spent.
-func (r *search) searchOnDevice(n int, s, c []float64, pref domain.Preference, z []float32, steps int, elites bool, timeLimit, elapsed time.Duration) (handled bool, err error) {
+func (r *search) searchOnDevice(n int, x root, steps int, elites bool, timeLimit, elapsed time.Duration) (handled bool, err error) {
 	d := r.device
 	if d == nil || steps > r.steps || r.noise != nil || r.polish != nil && !d.Executes() {
 		return false, nil
 	}
-	terminal, ok := r.ends.terminalCost(r.loaded, s, c, steps, pref)
+	terminal, ok := r.ends.terminalCost(r.loaded, x.s, x.c, steps, x.pref)
 	if !ok {
 		return false, nil
 	}
 	d.out = backend.SearchOutput{Rounds: d.out.Rounds[:0]}
-	d.in = backend.SearchInput{S: s, C: c, Preference: pref, Z: z, TerminalCost: terminal, NoProjection: r.noProjection, Begin: r.sampler.Decision(), Candidates: n, Elites: elites}
+	d.in = backend.SearchInput{S: x.s, C: x.c, Preference: x.pref, Z: x.z, TerminalCost: terminal, NoProjection: r.noProjection, Begin: r.sampler.Decision(), Candidates: n, Elites: elites}
 	if timeLimit > 0 { // one round, and those that fit by the last measured time
 		d.in.Rounds = 1
 		if d.round > 0 {

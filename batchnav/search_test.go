@@ -2,11 +2,10 @@ package batchnav
 
 import (
 	"math"
+	"pgregory.net/rapid"
 	"slices"
 	"strings"
 	"testing"
-
-	"pgregory.net/rapid"
 
 	"github.com/gpc-engine/gpc/cpu_fallback"
 	"github.com/gpc-engine/gpc/domain"
@@ -374,5 +373,29 @@ func TestADevicesRoundsAddUp(t *testing.T) {
 				t.Errorf("found %v, round %d: %+v, want %+v", found, k, result.Rounds[k], want)
 			}
 		}
+	}
+}
+
+// stepping is the cart with a score of its own that counts its steps.
+type stepping struct{ speeding }
+
+func (p stepping) Abilities() *domain.ProblemAbilities {
+	return &domain.ProblemAbilities{Score: func(s, c, u, J, m []float64) {
+		p.Objectives(s, u, c, J)
+		p.Margins(s, c, u, m)
+	}}
+}
+
+// Nobody steps to where a last action leads, if its score says all; nobody searches what is not measured.
+func TestStepsThatNobodyNeeds(t *testing.T) {
+	p := newSpeeding(2)
+	require.Get(searcher(t, ref.New(), stepping{p}, SearchOptions{Candidates: 4, LookAhead: 3}).Decide([]float64{0.1, 0}, []float64{0}, adaptively))(t)
+	if n := p.steps.Load(); n != 4*2 {
+		t.Errorf("%d steps of 4 roll-outs of 3 actions", n)
+	}
+	p.steps.Store(0)
+	require.Get(searcher(t, ref.New(), p, SearchOptions{Candidates: 4, LookAhead: 3}).Decide([]float64{math.NaN(), 0}, []float64{0}, adaptively))(t)
+	if n := p.steps.Load(); n != 0 {
+		t.Errorf("%d steps from a state that is no number", n)
 	}
 }

@@ -156,7 +156,7 @@ func (e *evaluation) episode(ctx context.Context, number int, method domain.Cont
 	ns, nu := sizes(spec, ep)
 	var sum score
 	bias := biases(opt.Bias, opt.Seed, number, ns)
-	pace, gap := newPace(opt.Computing, spec, opt.Seed, number), gapOf(domain.AbilitiesOfProblem(c.Problem).Gap)
+	pace, gap := newPace(opt.Computing, c, abilities, opt.Seed, number), gapOf(domain.AbilitiesOfProblem(c.Problem).Gap)
 	for t, due := 0, time.Now(); failure == "" && !ep.Done(); t, due = t+1, due.Add(opt.Interval) {
 		if err := wait(ctx, due); err != nil {
 			return nil, err
@@ -184,14 +184,14 @@ func (e *evaluation) episode(ctx context.Context, number int, method domain.Cont
 			failure = fmt.Sprintf("decision %d: %v", t, err)
 			break
 		}
-		decision = gap.bounded(pace.executed(abilities, c, decides, late, decision, s, cx, u), s, cx, opt.Preference, u)
+		decision = gap.bounded(pace.executed(decision, s, cx, u), s, cx, opt.Preference, u)
 		out, err := apply(spec, ep, u)
 		if err != nil {
 			failure = fmt.Sprintf("step %d: %v", t, err)
 			break
 		}
 		sum.add(spec, &out)
-		record.Lines = append(record.Lines, line(number, t, s[:ns], cx, u[:nu], &out, decision, latency))
+		record.add(s[:ns], cx, u[:nu], &out, decision, latency)
 		if late {
 			record.Lines[t].late(decides)
 		}
@@ -304,11 +304,11 @@ func biases(size float64, seed uint64, number, n int) []float64 {
 	return bias
 }
 
-// line copies what the trace keeps of one decision.
-func line(number, t int, s, c, u []float64, out *domain.Outcome, decision domain.Decision, latency time.Duration) Line {
+// add appends a line: a copy of what the trace keeps of one decision.
+func (e *EpisodeRecord) add(s, c, u []float64, out *domain.Outcome, decision domain.Decision, latency time.Duration) {
 	clone := func(v []float64) Vector { return append(Vector{}, v...) }
 	l := Line{
-		Episode: number, T: t, X: clone(s), C: clone(c), U: clone(u), S: clone(out.S[:len(s)]), Sigma: clone(out.Sigma), J: clone(out.J),
+		Episode: e.Episode, T: len(e.Lines), X: clone(s), C: clone(c), U: clone(u), S: clone(out.S[:len(s)]), Sigma: clone(out.Sigma), J: clone(out.J),
 		Margin: Number(out.Margin), Residual: Number(decision.Residual), Latency: Number(machine.Microseconds(latency)),
 		Fallback: uint32(decision.Fallback), Failed: out.Failed, Displacement: Number(decision.Displacement),
 		Gap: Number(decision.Gap),
@@ -319,7 +319,7 @@ func line(number, t int, s, c, u []float64, out *domain.Outcome, decision domain
 	if t := decision.Times; t.Total() > 0 {
 		l.Times = Vector{machine.Microseconds(t.Localize), machine.Microseconds(t.Step), machine.Microseconds(t.Project)}
 	}
-	return l
+	e.Lines = append(e.Lines, l)
 }
 
 // score sums up the steps of one episode.
@@ -498,13 +498,16 @@ const normalP99 = 2.3263478740408408
 // pace says when the decisions of one episode come, and keeps the rest of the last plan that came. The zero value is
 // for decisions that take no time.
 type pace struct {
-	computing *Computing
-	period    float64 // µs
-	rng       *rand.Rand
-	t         int     // periods that have begun
-	free      float64 // when the decision that was begun is ready, in periods
-	current   timedPlan
-	pending   timedPlan // of a decision that is late; its actions are nil where there is none
+	computing     *Computing
+	cs            *domain.Case
+	abilities     *domain.ControllerAbilities
+	period        float64 // µs
+	rng           *rand.Rand
+	t             int     // periods that have begun
+	decides, late bool    // in this period; its action comes after it, or not at all
+	free          float64 // when the decision that was begun is ready, in periods
+	current       timedPlan
+	pending       timedPlan // of a decision that is late; its actions are nil where there is none
 }
 
 // timedPlan are actions from a period on, and when they are ready, in periods.
@@ -515,11 +518,11 @@ type timedPlan struct {
 }
 
 // newPace is the pace of an episode; computing is nil where decisions take no time.
-func newPace(computing *Computing, spec *domain.Spec, seed uint64, number int) *pace {
+func newPace(computing *Computing, cs *domain.Case, abilities *domain.ControllerAbilities, seed uint64, number int) *pace {
 	if computing == nil {
 		return &pace{}
 	}
-	return &pace{computing: computing, period: 1e6 * spec.StepSeconds, rng: rand.New(rand.NewPCG(seed^computingStream, uint64(number)))}
+	return &pace{computing: computing, cs: cs, abilities: abilities, period: 1e6 * cs.Problem.Spec().StepSeconds, rng: rand.New(rand.NewPCG(seed^computingStream, uint64(number)))}
 }
 
 // next begins a period. decides reports whether a decision is made in it. late reports that its action comes after the
@@ -531,27 +534,27 @@ func (p *pace) next() (decides, late bool) {
 	duration := p.computing.P50 * math.Exp(math.Log(p.computing.P99/p.computing.P50)/normalP99*p.rng.NormFloat64()) / p.period
 	begin := float64(p.t)
 	p.t++
-	if p.free >= begin+1 {
-		return false, true
+	if p.decides = p.free < begin+1; p.decides {
+		p.free = math.Max(begin, p.free) + duration
 	}
-	p.free = math.Max(begin, p.free) + duration
-	return true, p.free > begin+1
+	p.late = p.free > begin+1 || !p.decides
+	return p.decides, p.late
 }
 
 // executed writes the action that is available in this period into u, which holds the action of decision d, and returns
 // its record. A decision that misses its period becomes the plan for the next ones.
-func (p *pace) executed(abilities *domain.ControllerAbilities, cs *domain.Case, decides, late bool, d domain.Decision, s, c, u []float64) domain.Decision {
+func (p *pace) executed(d domain.Decision, s, c, u []float64) domain.Decision {
 	if p.computing == nil {
 		return d
 	}
 	var plan timedPlan
-	if decides {
+	if p.decides {
 		plan = timedPlan{slices.Clone(u), p.t - 1, p.free}
 		if len(d.Ahead) > len(u) {
 			plan.actions = append(plan.actions, d.Ahead[len(u):]...)
 		}
 	}
-	if !late {
+	if !p.late {
 		p.current, p.pending = plan, timedPlan{}
 		return d
 	}
@@ -563,18 +566,18 @@ func (p *pace) executed(abilities *domain.ControllerAbilities, cs *domain.Case, 
 		next = p.current.actions[offset : offset+len(u)]
 	}
 	replacement := domain.Decided(true)
-	exact := cs.Measurement == nil && cs.Delay.Periods == 0
-	_, replacement.Fallback = Hold(cs.Problem, s, c, next, exact, u)
+	exact := p.cs.Measurement == nil && p.cs.Delay.Periods == 0
+	_, replacement.Fallback = Hold(p.cs.Problem, s, c, next, exact, u)
 	switch {
-	case abilities.Executed == nil:
-	case decides:
-		abilities.Executed(u)
+	case p.abilities.Executed == nil:
+	case p.decides:
+		p.abilities.Executed(u)
 	case exact:
-		abilities.Missed(s, c, u)
+		p.abilities.Missed(s, c, u)
 	default:
-		abilities.Missed(nil, nil, u)
+		p.abilities.Missed(nil, nil, u)
 	}
-	if decides {
+	if p.decides {
 		p.pending = plan
 	}
 	return replacement

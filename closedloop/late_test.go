@@ -39,7 +39,7 @@ func TestPaceOfAConstantTime(t *testing.T) {
 		0.5: "......", 1: "......", 1.5: "ll-ll-ll-", 2: "l-l-l-", 3: "l--l--", 1.25: "llll-llll-",
 	} {
 		us := periods * 0.25e6
-		p, got := newPace(&Computing{us, us}, bar{}.Spec(), 1, 0), ""
+		p, got := newPace(&Computing{us, us}, &domain.Case{Problem: bar{}}, nil, 1, 0), ""
 		for range want {
 			switch decides, late := p.next(); {
 			case !decides && late:
@@ -54,7 +54,7 @@ func TestPaceOfAConstantTime(t *testing.T) {
 			t.Errorf("%g periods: %s, want %s", periods, got, want)
 		}
 	}
-	p := newPace(nil, bar{}.Spec(), 1, 0)
+	p := newPace(nil, &domain.Case{Problem: bar{}}, nil, 1, 0)
 	if decides, late := p.next(); !decides || late {
 		t.Errorf("without a computing time: decides %v, late %v", decides, late)
 	}
@@ -63,7 +63,7 @@ func TestPaceOfAConstantTime(t *testing.T) {
 // Times have the declared median and 99th percentile, and depend on the seed and the episode alone.
 func TestPaceIsLognormal(t *testing.T) {
 	times := func(seed uint64, episode int) (all []float64) {
-		p := newPace(&Computing{250, 1000}, bar{}.Spec(), seed, episode) // 0.001 and 0.004 periods
+		p := newPace(&Computing{250, 1000}, &domain.Case{Problem: bar{}}, nil, seed, episode) // 0.001 and 0.004 periods
 		for range 20000 {
 			p.next()
 			all = append(all, (p.free-float64(p.t-1))*0.25e6)
@@ -98,7 +98,7 @@ func TestALateDecisionIsAPlanForLater(t *testing.T) {
 			},
 		}
 		cs := &domain.Case{Problem: bar{}, Delay: domain.Delay{Periods: delay}}
-		p := newPace(&Computing{1.5 * 0.25e6, 1.5 * 0.25e6}, bar{}.Spec(), 1, 0)
+		p := newPace(&Computing{1.5 * 0.25e6, 1.5 * 0.25e6}, cs, abilities, 1, 0)
 		var got []float64
 		for period := range 7 {
 			u := []float64{float64(10 * period)}
@@ -109,12 +109,12 @@ func TestALateDecisionIsAPlanForLater(t *testing.T) {
 			if period == 6 {
 				d.Ahead = nil
 			}
-			decides, late := p.next()
+			p.next()
 			s := []float64{want[period]}
 			if period > 0 {
 				s[0]++ // where the fallback is
 			}
-			r := p.executed(abilities, cs, decides, late, d, s, []float64{0}, u)
+			r := p.executed(d, s, []float64{0}, u)
 			got = append(got, u[0])
 			if want := domain.FallbackIncumbent; period > 0 && r.Fallback != want || period == 0 && r.Fallback != domain.FallbackConservative {
 				t.Errorf("delay %g, period %d: fallback %v", delay, period, r.Fallback)

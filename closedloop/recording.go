@@ -36,8 +36,7 @@ func NewRecording(c *domain.Case, ep domain.Episode, staged bool, opt Options) *
 // Add appends a decision: what it was made for, u, and what the plant made of u.
 func (r *Recording) Add(s, c, u []float64, out *domain.Outcome, decision domain.Decision, latency time.Duration) {
 	r.sum.add(r.controlCase.Problem.Spec(), out)
-	l := line(r.record.Episode, len(r.record.Lines), s[:r.ns], c, u[:r.nu], out, decision, latency)
-	r.record.Lines = append(r.record.Lines, l)
+	r.record.add(s[:r.ns], c, u[:r.nu], out, decision, latency)
 }
 
 // Trace is the trace so far.

@@ -34,15 +34,10 @@ type replay struct {
 func (v *verifier) newReplay(e *EpisodeRecord, ns int) *replay {
 	h := v.header
 	a := &replay{
-		verifier: v, ns: ns, noisy: h.Noise != 0 || h.Bias != 0, bias: biases(h.Bias, h.Seed, e.Episode, ns),
+		verifier: v, ns: ns, estimated: h.Estimated, bias: biases(h.Bias, h.Seed, e.Episode, ns),
 		s: make([]float64, v.spec.MeasuredSize()), c: make([]float64, v.spec.ContextSize()), u: make([]float64, v.spec.ActionSize()),
-		state: make([]float64, v.spec.MeasuredSize()), pace: newPace(h.Computing, v.spec, h.Seed, e.Episode), gap: domain.AbilitiesOfProblem(v.controlCase.Problem).Gap,
-	}
-	if h.Estimated {
-		a.noisy, a.estimated = true, true
-	}
-	if h.Delay != math.Trunc(h.Delay) { // it is of within a period
-		a.noisy = true
+		noisy: h.Noise != 0 || h.Bias != 0 || h.Estimated || h.Delay != math.Trunc(h.Delay), // a part of a period: between states
+		state: make([]float64, v.spec.MeasuredSize()), pace: newPace(h.Computing, v.controlCase, v.abilities, h.Seed, e.Episode), gap: domain.AbilitiesOfProblem(v.controlCase.Problem).Gap,
 	}
 	v.count("scene")
 	options := domain.EpisodeOptions{Noise: h.Noise, Regime: h.Regime, Preference: h.Preference, Context: v.ctx}
@@ -112,7 +107,7 @@ func (a *replay) decision(l *Line, ep domain.Episode, u []float64) {
 	if a.method != nil {
 		maskUnknown(a.s[:a.ns], l.X)
 		maskUnknown(a.c, l.C)
-		a.decide(l, decides, late)
+		a.decide(l, decides)
 	}
 	if _, err := apply(a.spec, a.redrawn, u); err != nil {
 		a.redrawn = nil // the replay says so too
@@ -165,7 +160,7 @@ func (a *replay) entries(l *Line, field string, trace Vector, recomputed []float
 }
 
 // decide makes one decision and compares it with the trace's.
-func (a *replay) decide(l *Line, decides, late bool) {
+func (a *replay) decide(l *Line, decides bool) {
 	var m domain.Decision
 	var err error
 	if decides {
@@ -176,7 +171,7 @@ func (a *replay) decide(l *Line, decides, late bool) {
 		a.differs(l.Line, l.Episode, l.T, "u", fmt.Sprint([]float64(l.U)), err.Error())
 		return
 	}
-	m = a.gap.bounded(a.pace.executed(a.abilities, a.controlCase, decides, late, m, a.s, a.c, a.u), a.s, a.c, a.header.Preference, a.u)
+	m = a.gap.bounded(a.pace.executed(m, a.s, a.c, a.u), a.s, a.c, a.header.Preference, a.u)
 	for j, u := range l.U {
 		scale := 1 + math.Abs(a.u[j])
 		if v := a.spec.Action[j]; v.Bounded() {

@@ -197,14 +197,17 @@ func TestALineIsACopyOfADecision(t *testing.T) {
 	out := domain.Outcome{S: []float64{4, 5, 6}, Sigma: []float64{0.3, 0.7}, J: []float64{1, 2}, Margin: -1, Failed: true}
 	d := domain.Decision{Sigma: []float64{0.6, 0.4}, Residual: 0.1, Displacement: 0.2, Gap: 0.3, Fallback: 5, Times: domain.Times{Localize: time.Millisecond, Step: 2 * time.Microsecond, Project: 500 * time.Nanosecond}}
 	s, c, u := []float64{1, 2}, []float64{3}, []float64{7}
-	l := line(3, 4, s, c, u, &out, d, 2*time.Second)
+	e := EpisodeRecord{Episode: 3, Lines: make([]Line, 4)}
+	e.add(s, c, u, &out, d, 2*time.Second)
+	l := e.Lines[4]
 	s[0], c[0], u[0], out.S[0], out.J[0], out.Sigma[0], d.Sigma[0] = 9, 9, 9, 9, 9, 9, 9
 	want := Line{Episode: 3, T: 4, X: Vector{1, 2}, C: Vector{3}, U: Vector{7}, S: Vector{4, 5}, Sigma: Vector{0.3, 0.7}, J: Vector{1, 2}, Margin: -1, Residual: 0.1, Latency: 2e6,
 		Fallback: 5, Failed: true, Displacement: 0.2, Priority: Vector{0.6, 0.4}, Times: Vector{1000, 2, 0.5}, Gap: 0.3}
 	if fmt.Sprintf("%#v", l) != fmt.Sprintf("%#v", want) {
 		t.Errorf("%+v\nwant %+v", l, want)
 	}
-	if l := line(0, 0, s, c, u, &out, domain.Decided(true), 0); l.Priority != nil || l.Times != nil || l.Latency != 0 {
+	e.add(s, c, u, &out, domain.Decided(true), 0)
+	if l := e.Lines[5]; l.Priority != nil || l.Times != nil || l.Latency != 0 {
 		t.Errorf("without a priority: %+v", l)
 	}
 }

@@ -126,7 +126,7 @@ func (r *run) driveHeldOut(ctx context.Context, file string, m *model.Model, c c
 	d.Score.TooSlow = !r.fits(&d.Score)
 	var outcomes []outcome
 	for _, s := range d.Starts {
-		d.Score.LateStarts += count(s.Late > 0)
+		d.Score.LateStarts += indicator(s.Late > 0)
 		outcomes = append(outcomes, r.outcome(s))
 	}
 	return d, outcomes, err
@@ -184,7 +184,7 @@ func compareOutcomes(one, two []outcome) (lostMore int, costMore, half closedloo
 	var costs []float64
 	for i := range min(len(one), len(two)) {
 		a, b := one[i], two[i]
-		lostMore += count(a.failed) - count(b.failed)
+		lostMore += indicator(a.failed) - indicator(b.failed)
 		if d := a.regret - b.regret; !math.IsNaN(d) {
 			costs = append(costs, d)
 		}
@@ -193,7 +193,8 @@ func compareOutcomes(one, two []outcome) (lostMore int, costMore, half closedloo
 	return lostMore, costMore, half
 }
 
-func count(condition bool) int {
+// indicator is 1 where a condition holds, else 0.
+func indicator(condition bool) int {
 	if condition {
 		return 1
 	}

@@ -62,7 +62,7 @@ func startOf(e *closedloop.EpisodeRecord, period float64) start {
 		s.Regret = closedloop.Number(pct)
 	}
 	for i := range e.Lines {
-		s.Late += count(float64(e.Lines[i].Latency) > 1e6*period)
+		s.Late += indicator(float64(e.Lines[i].Latency) > 1e6*period)
 	}
 	return s
 }
@@ -145,8 +145,8 @@ func (r *run) driveAll(ctx context.Context, l loops) (d drive, err error) {
 	result, err := l.gpcCase.Evaluate(inTime, gpc.Setup{Method: l.method, Model: l.model}, engine.Options{}, closedloop.Options{
 		Episodes: l.episodes, Seed: r.seed(l.purpose, l.round), Preference: adaptive, Threads: threads, Clock: r.decisions(&l), CheckIntegration: l.integration,
 		Visit: func(e *closedloop.EpisodeRecord) {
-			out.NoWay += count(!e.End.Safe && e.End.OracleFailure != "")
-			out.NoRoom += count(e.End.NoWay)
+			out.NoWay += indicator(!e.End.Safe && e.End.OracleFailure != "")
+			out.NoRoom += indicator(e.End.NoWay)
 			s := startOf(e, period)
 			if pct := max(float64(s.Regret), 0); !math.IsNaN(pct) {
 				floored, capped, n = floored+pct, capped+min(pct, r.journal.Cap), n+1

@@ -40,28 +40,9 @@ type Open func(t testing.TB, threads int) backend.Backend
 
 // Run holds the backend to the reference. Under -short it takes some of the shapes, among
 // them every size.
-func Run(t *testing.T, open Open) { run(t, open, nil) }
-
-// RunSome is Run, under -short of the checks that are named alone: for a backend made of others
-// that take them all.
-func RunSome(t *testing.T, open Open, names ...string) {
-	if !testing.Short() {
-		names = nil
-	}
-	run(t, open, names)
-}
-
-// run takes the checks of these names, nil for all.
-func run(t *testing.T, open Open, names []string) {
-	for _, name := range names {
-		if !slices.ContainsFunc(checks, func(c check) bool { return c.name == name }) {
-			t.Errorf("there is no check %s", name)
-		}
-	}
+func Run(t *testing.T, open Open) {
 	for _, c := range checks {
-		if names == nil || slices.Contains(names, c.name) {
-			t.Run(c.name, func(t *testing.T) { c.run(t, open) })
-		}
+		t.Run(c.name, func(t *testing.T) { c.run(t, open) })
 	}
 }
 
