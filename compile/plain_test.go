@@ -40,7 +40,7 @@ func TestAPlainNetworkDisturbsNothing(t *testing.T) {
 	beside := alone
 	beside.Out, beside.Plain = filepath.Join(t.TempDir(), "sled.safetensors"), true
 	plain := 0
-	beside.Progress = func(p Progress) { plain += count(p.Stage == "train plain") }
+	beside.Progress = func(p Progress) { plain += indicator(p.Stage == "train plain") }
 	got := require.Get(ticking(beside))(t)
 	if a, b := require.Get(os.ReadFile(alone.Out))(t), require.Get(os.ReadFile(beside.Out))(t); !bytes.Equal(a, b) {
 		t.Error("the map is another with a plain network beside it")

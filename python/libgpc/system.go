@@ -7,7 +7,7 @@ import "C"
 
 import (
 	"context"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gpc-engine/gpc"
@@ -19,8 +19,8 @@ import (
 
 // findCase is the case of the system in a text, or where that is "" of a name or file.
 func findCase(name, system string) (*gpc.Case, error) {
-	if c, ok := lastSystem.Load(system); ok {
-		return c.(*gpc.Case), nil
+	if last := lastSystem.Load(); last != nil && system == last.text {
+		return last.of, nil
 	}
 	if system != "" {
 		return gpc.SystemText([]byte(system))
@@ -28,7 +28,13 @@ func findCase(name, system string) (*gpc.Case, error) {
 	return catalogue().Find(name)
 }
 
-var lastSystem sync.Map // the case of the last text that gpc_system has answered, by it
+// textCase is a system's text and its case.
+type textCase struct {
+	text string
+	of   *gpc.Case
+}
+
+var lastSystem atomic.Pointer[textCase] // that gpc_system has answered: who checks it goes on with it
 
 // gpc_system checks the file of a system and answers its one form in bytes with the hashes.
 //
@@ -47,8 +53,7 @@ func gpc_system(text *C.char, out **C.char, err **C.char) C.int32_t {
 		if err != nil {
 			return err
 		}
-		lastSystem.Clear()
-		lastSystem.Store(string(marshalled), c)
+		lastSystem.Store(&textCase{string(marshalled), c})
 		identity, err := f.Identity()
 		return answer(out, map[string]any{"text": string(marshalled), "sha256": durable.Sum(identity), "problem_sha256": c.Describe().ProblemSHA256, "remarks": c.Remarks()}, err)
 	})
