@@ -1,5 +1,6 @@
 // Package diagnosis finds mistakes in a case's system: limits with the wrong sign, actions without effect, degrees in place of
 // radians, costs that jump. It evaluates the functions and solves nothing.
+//
 // The central function is Case. The others are its parts, at points that Starts and Visited draw from the case's plant.
 package diagnosis
 

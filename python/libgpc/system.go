@@ -20,7 +20,7 @@ import (
 // findCase is the case of the system in a text, or where that is "" of a name or file.
 func findCase(name, system string) (*gpc.Case, error) {
 	if last := lastSystem.Load(); last != nil && system == last.text {
-		return last.of, nil
+		return last.c, nil
 	}
 	if system != "" {
 		return gpc.SystemText([]byte(system))
@@ -31,7 +31,7 @@ func findCase(name, system string) (*gpc.Case, error) {
 // textCase is a system's text and its case.
 type textCase struct {
 	text string
-	of   *gpc.Case
+	c    *gpc.Case
 }
 
 var lastSystem atomic.Pointer[textCase] // that gpc_system has answered: who checks it goes on with it

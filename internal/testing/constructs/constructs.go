@@ -28,6 +28,9 @@ const Size = 4
 // All are the cases.
 type All struct{ Cases []Case }
 
+// Numbered returns one of the followed cases.
+func Numbered(i int) Case { return cases()[i] }
+
 // Cases are those that can be followed.
 func Cases() []Case { return cases() }
 
@@ -331,3 +334,6 @@ func Refused() []Case {
 		}},
 	}
 }
+
+// Refusal returns one of the refused cases.
+func Refusal(i int) Case { return Refused()[i] }
