@@ -137,32 +137,42 @@ func TestSessionsAreKept(t *testing.T) {
 		t.Fatalf("%+v", sessions)
 	}
 	synctest.Test(t, func(t *testing.T) {
-		ctx, end := contextOf(t)
-		kept := make(chan struct{})
-		go func() { f.Keep(ctx, s, time.Second); close(kept) }()
-		there := func() bool { _, err := os.Stat(path); return err == nil }
-		if time.Sleep(time.Second - 1); there() {
+		keep := func() (end func()) {
+			ctx, leave := contextOf(t)
+			kept := make(chan struct{})
+			go func() { f.Keep(ctx, s, time.Second); close(kept) }()
+			return func() { leave(); <-kept }
+		}
+		written := func(after time.Duration) bool {
+			time.Sleep(after)
+			synctest.Wait()
+			_, err := os.Stat(path)
+			return err == nil
+		}
+		end := keep()
+		if written(time.Second - 1) {
 			t.Error("they are written before their time")
 		}
-		if time.Sleep(2 * time.Nanosecond); !there() || len(noticed) != 0 {
+		if !written(2*time.Nanosecond) || len(noticed) != 0 {
 			t.Errorf("they are not written: %q", noticed)
 		}
 		require.OK(t, os.Remove(path))
-		if time.Sleep(2 * time.Second); there() || len(noticed) != 0 {
+		if written(2*time.Second) || len(noticed) != 0 {
 			t.Errorf("what has not changed is written, or logged: %q", noticed)
 		}
+		end()
 		s.sessions["b"] = &session{name: "b"}
 		durable.Fill(0)
 		defer durable.Fill(-1)
-		if time.Sleep(3 * time.Second); len(noticed) != 3 || noticed[0] != "the sessions are not saved" {
+		end = keep()
+		if written(3500*time.Millisecond) || len(noticed) != 3 || noticed[0] != "the sessions are not saved" {
 			t.Errorf("logged in three seconds on a full disk: %q", noticed)
 		}
 		durable.Fill(-1)
-		if time.Sleep(2 * time.Second); !there() || len(noticed) != 3 {
+		if !written(2*time.Second) || len(noticed) != 3 {
 			t.Errorf("where there is room again: %q", noticed)
 		}
 		end()
-		<-kept
 	})
 	s.finished = make(chan struct{})
 	ended, end := contextOf(t)

@@ -2,11 +2,12 @@ package serve
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -62,9 +63,9 @@ func TestAStreamEnds(t *testing.T) {
 		took   time.Duration
 	}{
 		"its reader leaves":        {func(_ *Server, _ *reply, leave func()) { time.Sleep(time.Minute - 1); leave() }, beat + beat + beat + beat, time.Minute - 1},
-		"its reader takes no beat": {func(_ *Server, w *reply, _ func()) { w.fails = errors.New("gone") }, beat, 15 * time.Second},
+		"its reader takes no beat": {func(_ *Server, w *reply, _ func()) { w.gone.Store(true) }, beat, 15 * time.Second},
 		"its reader takes no decision": {func(s *Server, w *reply, _ func()) {
-			w.fails = errors.New("gone")
+			w.gone.Store(true)
 			tell(s, "a")
 		}, beat, 0},
 		"the server drains": {func(s *Server, _ *reply, _ func()) {
@@ -104,7 +105,8 @@ func TestAStreamEnds(t *testing.T) {
 	if (&handler{s: s}).stream(w, &http.Request{URL: &url.URL{}}); w.status != 429 || s.metrics.refused[refusedBusy].Load() != 1 {
 		t.Errorf("one too many: %d", w.status)
 	}
-	broken := &reply{head: http.Header{}, fails: errors.New("gone")}
+	broken := &reply{head: http.Header{}}
+	broken.gone.Store(true)
 	s.watchers.bySession["a"][0].Close()
 	if (&handler{s: s}).stream(broken, &http.Request{URL: &url.URL{}}); s.watchers.count.Load() != 63 {
 		t.Errorf("%d watch, want the others", s.watchers.count.Load())
@@ -135,17 +137,22 @@ type reply struct {
 	status  int
 	text    bytes.Buffer
 	flushes int
-	fails   error
+	gone    atomic.Bool // the reader
 }
 
 func (r *reply) Header() http.Header { return r.head }
 func (r *reply) WriteHeader(n int)   { r.status = n }
 
 func (r *reply) Write(p []byte) (int, error) {
-	if r.fails != nil {
-		return 0, r.fails
+	if r.gone.Load() {
+		return 0, io.ErrClosedPipe
 	}
 	return r.text.Write(p)
 }
 
-func (r *reply) FlushError() error { r.flushes++; return r.fails }
+func (r *reply) FlushError() error {
+	if r.flushes++; r.gone.Load() {
+		return io.ErrClosedPipe
+	}
+	return nil
+}

@@ -120,7 +120,7 @@ type Torture struct {
 	Seed    uint64   `json:"seed"` // of moments, bits and maps
 	Short   bool     `json:"short"`
 	Seconds float64  `json:"seconds"`
-	Attacks []Attack `json:"attacks"`
+	Attacks []*Attack `json:"attacks"`
 	// Load is the machine's, which moments of kills depend on.
 	Load *machine.Load `json:"load,omitempty"`
 }

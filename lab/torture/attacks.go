@@ -25,23 +25,34 @@ import (
 
 // torture is a run of all attacks.
 type torture struct {
-	dir     string
-	size    size
-	rng     *rand.Rand
-	log     io.Writer
-	works   []*work
-	data    string // a dataset that is whole
-	attacks []*peerrecord.Attack
+	dir    string
+	size   size
+	rng    *rand.Rand // of the attack
+	log    io.Writer
+	works  []*work
+	data   string // a dataset that is whole
+	record *peerrecord.Torture
+	known  []*peerrecord.Attack // made by an interrupted run
+	part   string               // the file that keeps what is made; "": none
 }
 
-// begin adds a row, and says what the one before has come to.
+// begin adds a row; those before are kept. It is nil where an interrupted run has made the attack.
 func (r *torture) begin(by, on, want string) *peerrecord.Attack {
-	a := &peerrecord.Attack{By: by, On: on, Want: want}
-	if n := len(r.attacks); n > 0 {
-		fmt.Fprintf(r.log, "%d of %d survived\n", r.attacks[n-1].Survived, r.attacks[n-1].Tried)
+	n := len(r.record.Attacks)
+	if n > 0 {
+		fmt.Fprintf(r.log, "%d of %d survived\n", r.record.Attacks[n-1].Survived, r.record.Attacks[n-1].Tried)
 	}
-	r.attacks = append(r.attacks, a)
+	if err := write(r.part, r.record); err != nil {
+		fmt.Fprintln(r.log, "what was made is not kept:", err)
+	}
 	fmt.Fprintln(r.log, by+":", on)
+	r.rng = rand.New(rand.NewPCG(r.record.Seed, uint64(n)))
+	if n < len(r.known) {
+		r.record.Attacks = append(r.record.Attacks, r.known[n])
+		return nil
+	}
+	a := &peerrecord.Attack{By: by, On: on, Want: want}
+	r.record.Attacks = append(r.record.Attacks, a)
 	return a
 }
 
@@ -238,6 +249,9 @@ func remains(to string) (found string, err error) {
 func (r *torture) kill() error {
 	for _, w := range r.works {
 		a := r.begin("kill at a random moment, then the same command again", w.name, "the result of an undisturbed run, no file left over")
+		if a == nil {
+			continue
+		}
 		for range r.size.kills {
 			to := r.place("killed")
 			for times := 1 + r.rng.IntN(3); times > 0; times-- {
@@ -275,6 +289,9 @@ func exists(path string) bool {
 func (r *torture) fill() error {
 	for _, w := range r.works {
 		a := r.begin("disk full from the n-th write on, for every n", w.name, "exit code 1 that says so; the same command then gives the result of an undisturbed run")
+		if a == nil {
+			continue
+		}
 		for n := 0; n < r.size.full; n++ {
 			to := r.place("full")
 			code, log, err := r.ended(n, w.args(to)...)
@@ -346,6 +363,9 @@ func (r *torture) flip() error {
 		{"a trace", trace, func(string) []string { return []string{"verify", trace} }},
 	} {
 		a := r.begin("one bit flipped", f.on, "refused, exit code 1 or 2 with a reason")
+		if a == nil {
+			continue
+		}
 		intact, err := os.ReadFile(f.file)
 		if err != nil {
 			return err
@@ -378,6 +398,9 @@ func (r *torture) crowd() error {
 	const writers = 3
 	for _, w := range r.works {
 		a := r.begin("three processes on one output", w.name, "one writes the result of an undisturbed run, who came too early or late is refused with exit code 2")
+		if a == nil {
+			continue
+		}
 		for range r.size.writers {
 			to := r.place("crowd")
 			var cmds [writers]*exec.Cmd
@@ -432,6 +455,9 @@ func (r *torture) mislead() error {
 	cases := paper.Cases()
 	for _, name := range r.size.cases {
 		a := r.begin("decisions by a map whose weights are × 3, of another sign, noisy, 0", name, "no limit broken")
+		if a == nil {
+			continue
+		}
 		c, err := cases.Find(name)
 		if err != nil {
 			return err

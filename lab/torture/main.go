@@ -4,7 +4,8 @@
 // and survived, and ends with exit code 1 where one was not survived.
 //
 // The central type is attack. Every command runs in a process of its own: this binary, told
-// by its environment to be the program that cmd/gpc is.
+// by its environment to be the program that cmd/gpc is. What was made stands beside the
+// record, and the same command goes on from it.
 package main
 
 import (
@@ -72,17 +73,15 @@ func main() {
 	if err != nil {
 		fail(err)
 	}
-	record := peerrecord.Torture{Device: cpuid.CPU.BrandName, Commit: version.Build(), Seed: *seed, Short: *brief}
+	record, part := peerrecord.Torture{Device: cpuid.CPU.BrandName, Commit: version.Build(), Seed: *seed, Short: *brief}, ""
+	if *out != "" {
+		part = *out + ".part"
+	}
 	start := time.Now()
-	attacks, err := run(dir, of, *seed, os.Stderr)
+	err = run(dir, of, os.Stderr, &record, part)
 	os.RemoveAll(dir)
 	if err != nil {
 		fail(err)
-	}
-	survived := true
-	for _, a := range attacks {
-		record.Attacks = append(record.Attacks, *a)
-		survived = survived && a.Survived == a.Tried
 	}
 	record.Seconds = time.Since(start).Seconds()
 	if record.Load, err = watch.End(); err != nil {
@@ -92,7 +91,10 @@ func main() {
 	if err := write(*out, &record); err != nil {
 		fail(err)
 	}
+	_ = os.Remove(part) // there is none without a record
+	survived := true
 	for _, a := range record.Attacks {
+		survived = survived && a.Survived == a.Tried
 		for _, why := range a.Lost {
 			fmt.Fprintf(os.Stderr, "not survived: %s, %s: %s\n", a.By, a.On, strings.TrimSpace(why))
 		}
@@ -115,13 +117,16 @@ func write(file string, record *peerrecord.Torture) error {
 	return durable.WriteJSON(file, record, "  ")
 }
 
-// run makes every attack in a folder.
-func run(dir string, of size, seed uint64, log io.Writer) ([]*peerrecord.Attack, error) {
-	r := &torture{dir: dir, size: of, rng: rand.New(rand.NewPCG(seed, 0)), log: log}
+// run makes every attack in a folder, but those that an interrupted run of the same program left in part.
+func run(dir string, of size, log io.Writer, record *peerrecord.Torture, part string) error {
+	r := &torture{dir: dir, size: of, rng: rand.New(rand.NewPCG(record.Seed, 1<<32)), log: log, record: record, part: part}
+	if known, err := durable.ReadJSON[peerrecord.Torture](part); err == nil && known != nil && known.Commit == record.Commit && known.Seed == record.Seed && known.Short == record.Short {
+		r.known = known.Attacks
+	}
 	for _, step := range []func() error{r.prepare, r.kill, r.fill, r.flip, r.crowd, r.mislead} {
 		if err := step(); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return r.attacks, nil
+	return nil
 }
