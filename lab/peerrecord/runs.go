@@ -115,11 +115,11 @@ func mebibytes(bytes int) float64 { return float64(bytes) / (1 << 20) }
 
 // Torture is a run of lab/torture.
 type Torture struct {
-	Device  string   `json:"device"`
-	Commit  string   `json:"commit"`
-	Seed    uint64   `json:"seed"` // of moments, bits and maps
-	Short   bool     `json:"short"`
-	Seconds float64  `json:"seconds"`
+	Device  string    `json:"device"`
+	Commit  string    `json:"commit"`
+	Seed    uint64    `json:"seed"` // of moments, bits and maps
+	Short   bool      `json:"short"`
+	Seconds float64   `json:"seconds"`
 	Attacks []*Attack `json:"attacks"`
 	// Load is the machine's, which moments of kills depend on.
 	Load *machine.Load `json:"load,omitempty"`
