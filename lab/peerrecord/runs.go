@@ -138,8 +138,8 @@ type Attack struct {
 // Check says what of a run cannot be.
 func (t *Torture) Check() error {
 	for _, a := range t.Attacks {
-		if a.Survived < 0 || a.Survived > a.Tried {
-			return fmt.Errorf("attack %q on %q: %d survived of %d", a.By, a.On, a.Survived, a.Tried)
+		if a == nil || a.Survived < 0 || a.Survived > a.Tried {
+			return fmt.Errorf("attack %+v: want between none and all survived", a)
 		}
 	}
 	return nil
