@@ -115,12 +115,12 @@ func mebibytes(bytes int) float64 { return float64(bytes) / (1 << 20) }
 
 // Torture is a run of lab/torture.
 type Torture struct {
-	Device  string    `json:"device"`
-	Commit  string    `json:"commit"`
-	Seed    uint64    `json:"seed"` // of moments, bits and maps
-	Short   bool      `json:"short"`
-	Seconds float64   `json:"seconds"`
-	Attacks []*Attack `json:"attacks"`
+	Device  string   `json:"device"`
+	Commit  string   `json:"commit"`
+	Seed    uint64   `json:"seed"` // of moments, bits and maps
+	Short   bool     `json:"short"`
+	Seconds float64  `json:"seconds"`
+	Attacks []Attack `json:"attacks"`
 	// Load is the machine's, which moments of kills depend on.
 	Load *machine.Load `json:"load,omitempty"`
 }
@@ -138,8 +138,8 @@ type Attack struct {
 // Check says what of a run cannot be.
 func (t *Torture) Check() error {
 	for _, a := range t.Attacks {
-		if a == nil || a.Survived < 0 || a.Survived > a.Tried {
-			return fmt.Errorf("attack %+v: want between none and all survived", a)
+		if a.Survived < 0 || a.Survived > a.Tried {
+			return fmt.Errorf("attack %q on %q: %d survived of %d", a.By, a.On, a.Survived, a.Tried)
 		}
 	}
 	return nil

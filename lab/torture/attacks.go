@@ -32,16 +32,18 @@ type torture struct {
 	works  []*work
 	data   string // a dataset that is whole
 	record *peerrecord.Torture
-	known  []*peerrecord.Attack // made by an interrupted run
-	part   string               // the file that keeps what is made; "": none
+	known  []peerrecord.Attack // made by an interrupted run
+	part   string              // the file that keeps what is made; "": none
+	start  time.Time           // so long ago as all runs took
 }
 
-// begin adds a row; those before are kept. It is nil where an interrupted run has made the attack.
+// begin adds a row, valid until the next one, and keeps those before. It is nil where an interrupted run has made the attack.
 func (r *torture) begin(by, on, want string) *peerrecord.Attack {
 	n := len(r.record.Attacks)
 	if n > 0 {
 		fmt.Fprintf(r.log, "%d of %d survived\n", r.record.Attacks[n-1].Survived, r.record.Attacks[n-1].Tried)
 	}
+	r.record.Seconds = time.Since(r.start).Seconds()
 	if err := write(r.part, r.record); err != nil {
 		fmt.Fprintln(r.log, "what was made is not kept:", err)
 	}
@@ -51,9 +53,8 @@ func (r *torture) begin(by, on, want string) *peerrecord.Attack {
 		r.record.Attacks = append(r.record.Attacks, r.known[n])
 		return nil
 	}
-	a := &peerrecord.Attack{By: by, On: on, Want: want}
-	r.record.Attacks = append(r.record.Attacks, a)
-	return a
+	r.record.Attacks = append(r.record.Attacks, peerrecord.Attack{By: by, On: on, Want: want})
+	return &r.record.Attacks[n]
 }
 
 // count adds one try; why is "" where it was survived.

@@ -77,13 +77,11 @@ func main() {
 	if *out != "" {
 		part = *out + ".part"
 	}
-	start := time.Now()
 	err = run(dir, of, os.Stderr, &record, part)
 	os.RemoveAll(dir)
 	if err != nil {
 		fail(err)
 	}
-	record.Seconds = time.Since(start).Seconds()
 	if record.Load, err = watch.End(); err != nil {
 		fail(err)
 	}
@@ -119,14 +117,15 @@ func write(file string, record *peerrecord.Torture) error {
 
 // run makes every attack in a folder, but those that an interrupted run of the same program left in part.
 func run(dir string, of size, log io.Writer, record *peerrecord.Torture, part string) error {
-	r := &torture{dir: dir, size: of, rng: rand.New(rand.NewPCG(record.Seed, 1<<32)), log: log, record: record, part: part}
+	r := &torture{dir: dir, size: of, rng: rand.New(rand.NewPCG(record.Seed, 1<<32)), log: log, record: record, part: part, start: time.Now()}
 	if known, err := durable.ReadJSON[peerrecord.Torture](part); err == nil && known != nil && known.Commit == record.Commit && known.Seed == record.Seed && known.Short == record.Short {
-		r.known = known.Attacks
+		r.known, r.start = known.Attacks, r.start.Add(-time.Duration(known.Seconds*float64(time.Second)))
 	}
 	for _, step := range []func() error{r.prepare, r.kill, r.fill, r.flip, r.crowd, r.mislead} {
 		if err := step(); err != nil {
 			return err
 		}
 	}
+	record.Seconds = time.Since(r.start).Seconds()
 	return nil
 }
