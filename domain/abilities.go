@@ -264,6 +264,8 @@ type SolverAbilities struct {
 	// Optimal knows the optimal action in any state of an episode, such as those a closed loop visits.
 	// Prepare comes first.
 	Optimal Optimal
+	// On is a solver whose solves are those of a device where it can solve them; they are checked, and the others solved, by the CPU.
+	On func(Plans) Solver
 }
 
 // AbilitiesOfPlant are a plant's, none of one that is not Able.
