@@ -19,6 +19,10 @@ type DevicePlans struct {
 	MarginSizes                                         []float64 // nil: all 1
 }
 
+// mostLaneBytes bound the derivatives of a step with the escape behind it: a device keeps that much for each of its resident threads,
+// some hundred thousand.
+const mostLaneBytes = 96 << 10
+
 // planHead is how many numbers a job begins with.
 const planHead = 16
 
@@ -33,6 +37,9 @@ func PlansOf(p domain.Problem, steps int, tolerance float64, iterations int) (*D
 	}
 	if w.Solver.Factors != nil {
 		return nil, fmt.Errorf("export: corners of case %s are followed on the CPU alone", spec.Name)
+	}
+	if bytes := 8 * w.blockNumbers(); bytes > mostLaneBytes {
+		return nil, fmt.Errorf("export: the derivatives of a step of case %s take %d kB, a lane of a device has room for %d", spec.Name, bytes>>10, mostLaneBytes>>10)
 	}
 	w.Device, w.Horizon = true, steps
 	w.Version = version.Version
@@ -81,6 +88,7 @@ func (w *whole) Joined() string  { return w.onDevice("", "    sum = gpc::warp_su
 func (w *whole) Meet() string    { return w.onDevice("", "\n    __syncwarp();") }
 func (w *whole) Met() string     { return w.onDevice("", "    __syncwarp();\n") }
 func (w *whole) Lead() string    { return w.onDevice("", "gpc_lane() == 0 && ") }
+func (w *whole) Once() string    { return w.onDevice("", "if (gpc_lane() == 0) ") }
 func (w *whole) Scratch() string { return w.onDevice("static ", "") }
 func (w *whole) Alone() string   { return w.onDevice("", "GPC_ALONE ") }
 

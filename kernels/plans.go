@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// planWarps are the warps of a multiprocessor that have a plan each: as many as 128 registers a lane leave room for.
-	planWarps = 16
+	// planWarps are the warps of a multiprocessor that have a plan each: as many as 168 registers a lane leave room for.
+	planWarps = 12
 	planBlock = 128
 	// planBytes bound the jobs of one launch.
 	planBytes = 64 << 20
@@ -43,6 +43,8 @@ type plansJob struct {
 	count, stride     int32
 }
 
+var _ domain.Planner = (*Backend)(nil)
+
 // planSolver is a domain.Plans of one problem.
 type planSolver struct {
 	backend *Backend
@@ -57,8 +59,7 @@ type planSolver struct {
 	room    int // jobs that fit
 }
 
-// NewPlans compiles the exact solver of problem p for plans of up to so many steps, to a tolerance in so many iterations at most. It is
-// not for problems without equations, and where there is no compiler: then an error says which.
+// NewPlans implements domain.Planner by what export.PlansOf writes, compiled by NVRTC. The same plans again are the same object.
 func (b *Backend) NewPlans(p domain.Problem, steps int, tolerance float64, iterations int) (domain.Plans, error) {
 	text, err := export.PlansOf(p, steps, tolerance, iterations)
 	if err != nil {

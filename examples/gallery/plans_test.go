@@ -15,6 +15,7 @@ import (
 	"github.com/gpc-engine/gpc/kernels"
 	"github.com/gpc-engine/gpc/kernels/driver"
 	"github.com/gpc-engine/gpc/kernels/images"
+	"github.com/gpc-engine/gpc/kernels/ptx/device"
 	"github.com/gpc-engine/gpc/kernels/shim"
 	"github.com/gpc-engine/gpc/ocp"
 )
@@ -24,10 +25,22 @@ func TestZZPlans(t *testing.T) {
 		c := require.Get(y.Case())(t)
 		solver := c.Solver.(*ocp.Solver)
 		tolerance, iterations := solver.Bounds()
-		steps := 20
+		steps, n := 20, 12
+		if os.Getenv("ZZN") != "" { steps, n = 6, 2 }
+		if os.Getenv("ZZN") == "50" { steps, n = 50, 4 }
 		text := require.Get(export.PlansOf(c.Problem, steps, tolerance, iterations))(t)
 		var d driver.Driver
-		if shim.OnPTX() || shim.OnGPU() {
+		if os.Getenv("ZZN") == "50" {
+			o, err := device.ParseOptions("count")
+			require.OK(t, err)
+			dd := device.New(o)
+			d = dd
+			defer func() {
+				for _, c := range dd.Counts() {
+					t.Log(c.Kernel, c.Warps, c.Lanes, c.Branches, c.Divergent, c.Spaces)
+				}
+			}()
+		} else if shim.OnPTX() || shim.OnGPU() {
 			d = shim.Device(t)
 		} else {
 			sources := require.Get(require.Get(images.Find("."))(t).Sources("kernels"))(t)
@@ -42,7 +55,7 @@ func TestZZPlans(t *testing.T) {
 		spec := c.Problem.Spec()
 		var jobs []*domain.PlanJob
 		var all []*ocp.Trajectory
-		for i := range 12 {
+		for i := range n {
 			p := make([]float64, len(axes))
 			for k, a := range axes {
 				p[k] = a.Lo + (a.Hi-a.Lo)*rng.Float64()

@@ -3,7 +3,7 @@ static double larger(double x, double y) { return x > y ? x : y; }
 static int boxed(int j) { return lowest[j] != 0.0 || highest[j] != 0.0; }
 
 /* out = matrix * x, the matrix's entries standing in the rows and columns listed. */
-static void apply(int rows, int count, const unsigned short *row, const unsigned short *col, const double *value, along *x, along *out)
+{{.Alone}}static void apply(int rows, int count, const unsigned short *row, const unsigned short *col, const double *value, along *x, along *out)
 {
     int i, a;
 
@@ -14,7 +14,7 @@ static void apply(int rows, int count, const unsigned short *row, const unsigned
 }
 
 /* Adds x' matrix x to the lower triangle of h, the matrix being symmetric and given by its lower triangle. */
-static void curve(along *h, int count, const unsigned short *row, const unsigned short *col, const double *value, along *x)
+{{.Alone}}static void curve(along *h, int count, const unsigned short *row, const unsigned short *col, const double *value, along *x)
 {
     int i, a, b;
 
@@ -52,7 +52,7 @@ static const double ahead[4] = { {{constant .Half}}, {{constant .Half}}, {{const
 static const double share[4] = { {{constant .Sixth}}, {{constant .Solver.Third}}, {{constant .Solver.Third}}, {{constant .Sixth}} };
 
 /* The next state by {{.Y.Substeps}} steps of the classical Runge-Kutta method, with derivatives; the stages are kept. */
-static void integrate_along(struct block *b)
+{{.Alone}}static void integrate_along(struct block *b)
 {
     {{.Scratch}}along in[AT_NEXT], slope_by[NS], sum_by[NS];
     double slope[NS], sum[NS] = { 0.0 }, value[ODE_ROOM] = { 0.0 };
@@ -86,7 +86,7 @@ static void integrate_along(struct block *b)
 }
 
 /* The way back: from the derivatives of the Lagrangian by the next state to those by s, c and u, which are added, and its curvature. */
-static void integrate_back(struct block *b, along *h, double *to_next, double *to_in)
+{{.Alone}}static void integrate_back(struct block *b, along *h, double *to_next, double *to_in)
 {
     {{.Scratch}}along in[AT_NEXT];
     double end[NS], back[NS], weight[NS], gradient[AT_NEXT], value[ODE_CURVES] = { 0.0 };
@@ -148,7 +148,7 @@ static void substitute_back(struct stages *w)
 }
 
 /* The next state by {{.Y.Substeps}} implicit steps, with derivatives; the stages are kept. */
-static void integrate_along(struct block *b)
+{{.Alone}}static void integrate_along(struct block *b)
 {
     struct stages w;
     double from[NS];
@@ -187,7 +187,7 @@ static void integrate_along(struct block *b)
 }
 
 /* The way back: from the derivatives of the Lagrangian by the next state to those by s, c and u, which are added, and its curvature. */
-static void integrate_back(struct block *b, along *h, double *to_next, double *to_in)
+{{.Alone}}static void integrate_back(struct block *b, along *h, double *to_next, double *to_in)
 {
     {{.Scratch}}along in[AT_NEXT];
     struct stages w;
@@ -253,7 +253,7 @@ static void add_gradient(int count, const unsigned short *by, const double *grad
 
 /* Step t with its derivatives in the first block, and in the others the escape behind it where it is asked for; margins with theirs where
  * m is not a null pointer. The state of the first step is given. */
-static void linearise_step(struct block *blocks, const iterate *at, int t, int escapes, double *m, along *m_by)
+{{.Alone}}static void linearise_step(struct block *blocks, const iterate *at, int t, int escapes, double *m, along *m_by)
 {
     int k, i, j;
 
@@ -311,18 +311,20 @@ static void linearise_step(struct block *blocks, const iterate *at, int t, int e
 {{end}}
     {{.Steps}} {
         const struct block *b = chain;
-
-        linearise_step(chain, at, t, ESCAPES, m, p->margins[t]);
+{{if .Device}}        along margins[GPC_{{.Macro}}_LIMITS], dj[NJ];
+{{else}}        along *const margins = p->margins[t], *const dj = p->dj[t];
+{{end}}
+        linearise_step(chain, at, t, ESCAPES, m, margins);
 {{- if .Solver.MarginSizes}}
         for (i = 0; i < ALL; i++)
             for (a = 0; a < D; a++)
-                p->margins[t][i][a] /= margin_size[i];
+                margins[i][a] /= margin_size[i];
 {{- end}}
         for (i = 0; i < NA; i++)
             for (a = 0; a < D; a++)
                 p->next[t][i][a] = t < (LASTS ? p->steps : p->steps - 1) ? (moving[i] < NS ? b->x[AT_NEXT + moving[i]][a] : b->after_by[moving[i] - NS][a]) / typical[i] : 0.0;
         objectives_jacobian(b->s, b->c, b->u, b->next, j, value);
-        apply(NJ, OBJECTIVES_COUNT, objectives_row, objectives_col, value, chain[0].x, p->dj[t]);
+        apply(NJ, OBJECTIVES_COUNT, objectives_row, objectives_col, value, chain[0].x, dj);
         memset(p->dsigma[t], 0, sizeof p->dsigma[t]);
         if (p->adaptive && t > 0) {
             double slope[PRIORITY_ROOM] = { 0.0 }, sigma[NJ];
@@ -333,9 +335,11 @@ static void linearise_step(struct block *blocks, const iterate *at, int t, int e
         for (a = 0; a < D; a++) {
             p->objective[t][a] = 0.0;
             for (k = 0; k < NJ; k++)
-                p->objective[t][a] += at->sigma[t][k] * p->dj[t][k][a] + at->j[t][k] * p->dsigma[t][k][a];
+                p->objective[t][a] += at->sigma[t][k] * dj[k][a] + at->j[t][k] * p->dsigma[t][k][a];
         }
-    }
+{{if .Device}}        memcpy(p->margins[t], margins, sizeof margins);
+        memcpy(p->dj[t], dj, sizeof dj);
+{{end}}    }
 }
 
 /* Whether the margins of a step weigh enough that Newton's matrix wants their curvature. */
@@ -350,6 +354,31 @@ static int curving(const loop *p, int t)
     return 0;
 }
 
+static double weight(const loop *p, int t, int i)
+{
+    const iterate *at = &p->iterates[p->now];
+
+    return 1.0 / (at->kept[t][i] / p->z[t][i] + at->broken[t][i] / (p->rho - p->z[t][i]));
+}
+
+/* Adds what the margins and the box of a step weigh to the matrix of its quadratic program. */
+static void condense(const loop *p, int t, along *h)
+{
+    const iterate *at = &p->iterates[p->now];
+    int i, a, b;
+
+    for (i = 0; i < ALL; i++) {
+        const double w = weight(p, t, i), *g = p->margins[t][i];
+
+        for (a = 0; a < D; a++)
+            if (g[a] != 0.0)
+                for (b = 0; b <= a; b++)
+                    h[a][b] += w * g[a] * g[b];
+    }
+    for (i = 0; i < NU; i++)
+        h[i][i] += boxed(i) ? p->zl[t][i] / (1.0 + at->v[t][i]) + p->zu[t][i] / (1.0 - at->v[t][i]) : 1e-6;
+}
+
 /* Hessians of every step's Lagrangian. */
 {{.Alone}}static void curvature(loop *p)
 {
@@ -359,9 +388,10 @@ static int curving(const loop *p, int t)
 {{end}}
     {{.Steps}} {
         const int near = curving(p, t), escapes = near ? ESCAPES : 0;
+        {{if .Device}}along h[D]{{else}}along *h = p->h[t]{{end}};
         double to_s[NS], to_c[CONTEXT], to_next[NS], to_after[CONTEXT], to_in[INPUTS], gradient[INPUTS];
 
-        memset(p->h[t], 0, sizeof p->h[t]);
+        memset(h, 0, sizeof p->h[t]);
         memset(to_s, 0, sizeof to_s);
         memset(to_c, 0, sizeof to_c);
         linearise_step(chain, at, t, escapes, NULL, NULL);
@@ -381,7 +411,7 @@ static int curving(const loop *p, int t)
                 for (i = 0; i < NM; i++)
                     weight[i] = -p->z[t][k * NM + i]{{if .Solver.MarginSizes}} / margin_size[k * NM + i]{{end}};
                 margins_hessian(q->s, q->c, q->u, q->next, weight, gradient, value);
-                curve(p->h[t], MARGINS_CURVED, margins_hrow, margins_hcol, value, q->x);
+                curve(h, MARGINS_CURVED, margins_hrow, margins_hcol, value, q->x);
                 add_gradient(MARGINS_BY, margins_by, gradient, to_in, to_next);
             }
 {{- end}}
@@ -391,7 +421,7 @@ static int curving(const loop *p, int t)
                 for (i = 0; i < NJ; i++)
                     weight[i] = p->objective_scale * at->sigma[t][i];
                 objectives_hessian(q->s, q->c, q->u, q->next, weight, gradient, value);
-                curve(p->h[t], OBJECTIVES_CURVED, objectives_hrow, objectives_hcol, value, q->x);
+                curve(h, OBJECTIVES_CURVED, objectives_hrow, objectives_hcol, value, q->x);
                 add_gradient(OBJECTIVES_BY, objectives_by, gradient, to_in, to_next);
             }
             {
@@ -399,16 +429,16 @@ static int curving(const loop *p, int t)
 {{- if .Integrator}}
 
                 step_hessian(q->s, q->c, q->u, q->next, to_after, gradient, value);
-                curve(p->h[t], STEP_CURVED, step_hrow, step_hcol, value, q->x);
+                curve(h, STEP_CURVED, step_hrow, step_hcol, value, q->x);
                 add_gradient(STEP_BY, step_by, gradient, to_in, to_next);
-                integrate_back(q, p->h[t], to_next, to_in);
+                integrate_back(q, h, to_next, to_in);
 {{- else}}
                 double weight[NX];
 
                 memcpy(weight, to_next, sizeof to_next);
                 memcpy(weight + NS, to_after, NC * sizeof *weight);
                 step_hessian(q->s, q->c, q->u, weight, gradient, value);
-                curve(p->h[t], STEP_CURVED, step_hrow, step_hcol, value, q->x);
+                curve(h, STEP_CURVED, step_hrow, step_hcol, value, q->x);
                 add_gradient(STEP_BY, step_by, gradient, to_in, to_next);
 {{- end}}
             }
@@ -420,7 +450,7 @@ static int curving(const loop *p, int t)
                     if (q->clipped[i])
                         to_in[AT_U + i] = 0.0;
                 escape_hessian(q->s, q->c, to_in + AT_U, gradient, value);
-                curve(p->h[t], ESCAPE_CURVED, escape_hrow, escape_hcol, value, q->x);
+                curve(h, ESCAPE_CURVED, escape_hrow, escape_hcol, value, q->x);
                 add_gradient(ESCAPE_BY, escape_by, gradient, to_in, to_next);
             }
 {{- end}}
@@ -433,13 +463,15 @@ static int curving(const loop *p, int t)
             for (i = 0; i < NJ; i++)
                 weight[i] = p->objective_scale * at->j[t][i];
             priority_hessian(chain[0].s, chain[0].c, weight, gradient, value);
-            curve(p->h[t], PRIORITY_CURVED, priority_hrow, priority_hcol, value, chain[0].x);
+            curve(h, PRIORITY_CURVED, priority_hrow, priority_hcol, value, chain[0].x);
             for (i = 0; i < NJ; i++)
                 for (a = 0; a < D; a++)
                     for (b = 0; b <= a; b++)
-                        p->h[t][a][b] += p->objective_scale * (p->dsigma[t][i][a] * p->dj[t][i][b] + p->dj[t][i][a] * p->dsigma[t][i][b]);
+                        h[a][b] += p->objective_scale * (p->dsigma[t][i][a] * p->dj[t][i][b] + p->dj[t][i][a] * p->dsigma[t][i][b]);
         }
-    }
+{{if .Device}}        condense(p, t, h);
+        memcpy(p->h[t], h, sizeof h);
+{{end}}    }
 }
 
 /* How many steps have a state behind them that something looks at. */
@@ -540,7 +572,7 @@ static int values_finite(const loop *p, const iterate *at)
 }
 
 /* What a margin has besides its value, such that the barrier's conditions hold for one multiplier. */
-static void slacks(const loop *p, iterate *at)
+{{.Alone}}static void slacks(const loop *p, iterate *at)
 {
     int t, i;
 
@@ -569,7 +601,7 @@ static double infeasibility(const loop *p, const iterate *at)
 {{.Joined}}    return sum;
 }
 
-static double barrier(const loop *p, const iterate *at)
+{{.Alone}}static double barrier(const loop *p, const iterate *at)
 {
     double sum = {{.First}}p->objective_scale * at->f;
     int t, i;
@@ -608,7 +640,7 @@ static void see(double *worst, double v)
 
 /* The largest entry of the optimality conditions of barrier parameter mu, or of the problem itself for 0: then violation gets the
  * largest -g, and elastic the residual where a violation has its price. */
-static double residual(const loop *p, double mu, double *elastic, double *violation)
+{{.Alone}}static double residual(const loop *p, double mu, double *elastic, double *violation)
 {
     const iterate *at = &p->iterates[p->now];
     double sum = 0.0, scale, worst = 0.0, priced = 0.0, beyond = 0.0, slope[D]{{if .Solver.Blocked}}, of_block[NU] = { 0.0 }{{end}};
@@ -684,7 +716,7 @@ static double clamped(double mu, double z, double slack)
     return z < low ? low : z > high ? high : z;
 }
 
-static void reset(loop *p)
+{{.Alone}}static void reset(loop *p)
 {
     const iterate *at = &p->iterates[p->now];
     int t, i;
@@ -713,33 +745,16 @@ static void accept(loop *p)
     differentiate(p);
 }
 
-static double weight(const loop *p, int t, int i)
-{
-    const iterate *at = &p->iterates[p->now];
-
-    return 1.0 / (at->kept[t][i] / p->z[t][i] + at->broken[t][i] / (p->rho - p->z[t][i]));
-}
-
-/* The matrices of the quadratic program of a step. */
+/* The matrices of the quadratic program. */
 static void assemble(loop *p)
 {
-    const iterate *at = &p->iterates[p->now];
-    int t, i, a, b;
+{{if or (not .Device) .Spec.Horizon}}    int {{if not .Device}}t{{if .Spec.Horizon}}, {{end}}{{end}}{{if .Spec.Horizon}}i, a{{end}};
 
-    {{.Steps}} {
-        for (i = 0; i < ALL; i++) {
-            const double w = weight(p, t, i), *g = p->margins[t][i];
-
-            for (a = 0; a < D; a++)
-                if (g[a] != 0.0)
-                    for (b = 0; b <= a; b++)
-                        p->h[t][a][b] += w * g[a] * g[b];
-        }
-        for (i = 0; i < NU; i++)
-            p->h[t][i][i] += boxed(i) ? p->zl[t][i] / (1.0 + at->v[t][i]) + p->zu[t][i] / (1.0 - at->v[t][i]) : 1e-6;
-    }
+{{end}}    curvature(p);
 {{if .Device}}    if (gpc_lane() > 0)
         return;
+{{else}}    for (t = 0; t < p->steps; t++)
+        condense(p, t, p->h[t]);
 {{end}}    memset(p->value[p->steps], 0, sizeof p->value[p->steps]);
 {{- if .Spec.Horizon}}
     for (i = 0; p->rests && i < NA; i++)
@@ -995,7 +1010,7 @@ static void recurse(loop *p)
 {{end}}static double boundary(double alpha, double room, double step) { return alpha * step < -room ? -room / step : alpha; }
 
 /* The step for the defects in p->defect, and its largest lengths. */
-static void solve_step(loop *p, double *primal, double *dual)
+{{.Alone}}static void solve_step(loop *p, double *primal, double *dual)
 {
     const iterate *at = &p->iterates[p->now];
     const double fraction = larger(0.99, 1.0 - p->mu);
@@ -1029,7 +1044,7 @@ static void solve_step(loop *p, double *primal, double *dual)
 }
 
 /* The trial at a length of the step; 0 where it is not finite. */
-static int move(loop *p, double alpha)
+{{.Alone}}static int move(loop *p, double alpha)
 {
     const iterate *at = &p->iterates[p->now];
     iterate *to = &p->iterates[1 - p->now];
@@ -1172,7 +1187,7 @@ static int correct(loop *p, double alpha, double theta, double phi, double slope
 
 /* The trial becomes the roll-out of the plan's actions from a state, under the feedback of the last step or without; 0 where neither
  * is finite. */
-static int follow(loop *p, const double *first)
+{{.Alone}}static int follow(loop *p, const double *first)
 {
     const iterate *at = &p->iterates[p->now];
     iterate *to = &p->iterates[1 - p->now];
@@ -1180,7 +1195,7 @@ static int follow(loop *p, const double *first)
     int with, t, i, j;
 
     for (with = p->gains; with >= 0; with--) {
-{{.Met}}        memcpy(to->x[0], first, sizeof to->x[0]);
+{{.Met}}        {{.Once}}memcpy(to->x[0], first, sizeof to->x[0]);
         for (t = 0; {{.Lead}}t < p->steps; t++) {
             memcpy(to->v[t], at->v[t], sizeof to->v[t]);
 {{- if .Solver.Blocked}}
@@ -1221,12 +1236,11 @@ static int restore(loop *p)
 }
 
 /* One step of Newton's method; 0 where no progress is possible. */
-static int step_newton(loop *p)
+{{.Alone}}static int step_newton(loop *p)
 {
     double primal, dual, theta, phi, slope, noise, alpha;
     int t, i, n;
 
-    curvature(p);
     assemble(p);{{.Meet}}
     if (!factor_step(p))
         return 0;
@@ -1298,7 +1312,7 @@ static int is_dear(loop *p)
 }
 
 /* Iterations from a plan with its multipliers. */
-static void iterate_plan(loop *p)
+{{.Alone}}static void iterate_plan(loop *p)
 {
     const double theta = infeasibility(p, &p->iterates[p->now]);
     double elastic, violation, kkt, smallest = fmin(p->mu, SOLVED / 20.0);
@@ -1429,7 +1443,7 @@ static int solve_start(loop *p, const double *first, int held, double mu)
 
     p->iterations = p->gains = 0;
     p->shift = 0.0;
-    memcpy(at->x[0], first, sizeof at->x[0]);
+    {{.Once}}memcpy(at->x[0], first, sizeof at->x[0]);
     {{.Steps}}
         for (j = 0; j < NU; j++) {
             const double v = at->v[t][j];
@@ -1492,7 +1506,7 @@ static void keep_states(loop *p, const double *first)
     iterate *at = &p->iterates[p->now];
     int t, i;
 
-{{.Met}}    memcpy(at->x[0], first, sizeof at->x[0]);
+{{.Met}}    {{.Once}}memcpy(at->x[0], first, sizeof at->x[0]);
     for (t = 0; {{.Lead}}t < transitions(p); t++) {
         double s[NX] = { 0.0 };
 

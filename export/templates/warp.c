@@ -2,7 +2,7 @@ static void feedback(const loop *p, int t, const double *xi, double *u);
 
 /* The Riccati recursion as the exported C has it, by the lanes of a warp: entries of matrices side by side, the actions' small block on
  * every lane. */
-static int factor_shifted(loop *p, double shift, int reflections)
+GPC_ALONE static int factor_shifted(loop *p, double shift, int reflections)
 {
     int t, e, i, j, k;
 
@@ -56,7 +56,7 @@ static int factor_shifted(loop *p, double shift, int reflections)
 }
 
 /* The solution of the quadratic program for the defects in p->defect. */
-static void recurse(loop *p)
+GPC_ALONE static void recurse(loop *p)
 {
     const iterate *at = &p->iterates[p->now];
     double u[NU];
