@@ -16,6 +16,7 @@ const visitedRows = 2
 // starts. It ends where the state is lost or no longer finite.
 func (s *Solver) SolveVisited(scenario int, parameters []float64, pref domain.Preference, policy domain.Controller) ([]domain.Sample, error) {
 	s = s.forSamples()
+	s.device = nil // each solve waits for the one before
 	spec := s.problem.Spec()
 	if len(parameters) != len(s.axes) {
 		return nil, fmt.Errorf("scenario has %d parameters, want %d", len(parameters), len(s.axes))
