@@ -125,9 +125,10 @@ type generator struct {
 	points   [][]float64
 	threads  int
 	progress func(Progress)
-	// generate sets these: ctx cancels solves, and policies has one for each thread, or nil.
+	// generate sets these: ctx cancels solves, and policies are the free ones of one for each thread, or nil.
 	ctx      context.Context
-	policies []domain.Controller
+	policies chan domain.Controller
+	places   int // of solves on a device; 0: none
 }
 
 func newGenerator(c *domain.Case, opt *Options, h *Header, progress func(Progress)) (*generator, error) {
@@ -166,18 +167,22 @@ func (g *generator) generate(ctx context.Context, opt *Options, missing []int, t
 			return fmt.Errorf("dataset: preparing the solver of %s: %w", g.header.Provenance.Case, err)
 		}
 	}
-	g.policies = make([]domain.Controller, g.threads)
 	if opt.Policy != nil {
-		for i := range g.policies {
-			var err error
-			if g.policies[i], err = opt.Policy(); err != nil {
+		g.policies = make(chan domain.Controller, g.threads)
+		for range g.threads {
+			policy, err := opt.Policy()
+			if err != nil {
 				return fmt.Errorf("dataset: policy %s: %w", opt.Visiting, err)
 			}
+			g.policies <- policy
 		}
 	}
 	grace, cancel := graceContext(ctx)
 	defer cancel()
 	g.ctx, g.solver = grace, domain.SolverUntil(grace, g.solver)
+	if g.teacher == nil {
+		g.places = domain.AbilitiesOfSolver(g.solver).Places
+	}
 	scenarios := g.header.scenarios()
 	stopped := func() error {
 		return fmt.Errorf("dataset: stopped at %d of %d scenarios in %s, the same command continues: %w", total.Scenarios, scenarios, opt.OutDir, ctx.Err())
@@ -220,12 +225,12 @@ func (g *generator) chunk(chunk int, p *partWriter, report func(Counters)) (Coun
 	var counters Counters
 	var writeErr error
 	var failed atomic.Bool
-	parallel.Each(g.threads, to-from, func(worker, i int) {
+	parallel.Each(max(g.threads, g.places/len(g.preferences(from))), to-from, func(_, i int) {
 		// Scenarios start in order: when one fails, all before it have started.
 		if failed.Load() || g.ctx.Err() != nil {
 			return
 		}
-		r := g.scenario(from+i, g.policies[worker])
+		r := g.scenario(from + i)
 		mu.Lock()
 		defer mu.Unlock()
 		if results[i] = r; r.err != nil {
@@ -262,11 +267,11 @@ func (g *generator) write(p *partWriter, c *Columns) error {
 }
 
 // scenario solves one scenario under every preference, and from the states that a policy visits.
-func (g *generator) scenario(scenario int, policy domain.Controller) solved {
+func (g *generator) scenario(scenario int) solved {
 	r := solved{counters: Counters{Scenarios: 1}}
 	prefs := g.preferences(scenario)
 	first := int64(scenario) * int64(len(prefs)) // number of the first solve in the dataset
-	solve, err := g.solveFunc(scenario, first, prefs, policy)
+	solve, err := g.solveFunc(scenario, first, prefs)
 	if err != nil {
 		r.err = err
 		return r
@@ -280,9 +285,11 @@ func (g *generator) scenario(scenario int, policy domain.Controller) solved {
 		}
 		samples, err := solve(k)
 		r.counters.Solves++
-		if err == nil && policy != nil && g.teacher == nil {
+		if err == nil && g.policies != nil && g.teacher == nil {
 			var visited []domain.Sample
-			visited, err = abilities.SolveVisited(scenario, g.points[scenario], pref, policy)
+			visited, err = g.drive(func(policy domain.Controller) ([]domain.Sample, error) {
+				return abilities.SolveVisited(scenario, g.points[scenario], pref, policy)
+			})
 			samples = append(samples, visited...)
 		}
 		if err == nil && len(samples) == 0 {
@@ -317,6 +324,13 @@ func (g *generator) scenario(scenario int, policy domain.Controller) solved {
 	return r
 }
 
+// drive calls f with a free policy.
+func (g *generator) drive(f func(domain.Controller) ([]domain.Sample, error)) ([]domain.Sample, error) {
+	policy := <-g.policies
+	defer func() { g.policies <- policy }()
+	return f(policy)
+}
+
 // preferences are the preferences of a scenario.
 func (g *generator) preferences(scenario int) (prefs []domain.Preference) {
 	p := &g.header.Provenance
@@ -330,10 +344,14 @@ func (g *generator) preferences(scenario int) (prefs []domain.Preference) {
 }
 
 // solveFunc returns the function that gives a scenario's samples under preference k. They come from the teacher, from
-// a solver of all preferences together, or from one solve each.
-func (g *generator) solveFunc(scenario int, first int64, prefs []domain.Preference, policy domain.Controller) (func(k int) ([]domain.Sample, error), error) {
+// a solver of all preferences together, or from one solve each: on a device all at once.
+func (g *generator) solveFunc(scenario int, first int64, prefs []domain.Preference) (func(k int) ([]domain.Sample, error), error) {
 	if g.teacher != nil {
-		return func(k int) ([]domain.Sample, error) { return g.teacher.episode(g.ctx, scenario, prefs[k], policy) }, nil
+		return func(k int) ([]domain.Sample, error) {
+			return g.drive(func(policy domain.Controller) ([]domain.Sample, error) {
+				return g.teacher.episode(g.ctx, scenario, prefs[k], policy)
+			})
+		}, nil
 	}
 	p := &g.header.Provenance
 	seeds := make([]uint64, len(prefs))
@@ -342,13 +360,21 @@ func (g *generator) solveFunc(scenario int, first int64, prefs []domain.Preferen
 	}
 	solveAll := domain.AbilitiesOfSolver(g.solver).SolveAll
 	if solveAll == nil || p.Adaptive && p.Scalarization != domain.WeightedSum {
-		return func(k int) ([]domain.Sample, error) {
+		solve := func(k int) ([]domain.Sample, error) {
 			scalarization := p.Scalarization
 			if prefs[k].Adaptive {
 				scalarization = domain.WeightedSum
 			}
 			return g.solver.Solve(scenario, g.points[scenario], prefs[k], scalarization, seeds[k])
-		}, nil
+		}
+		if g.places == 0 {
+			return solve, nil
+		}
+		solveAll = func(int, []float64, []domain.Preference, domain.Scalarization, []uint64) ([][]domain.Sample, []error) {
+			samples, errs := make([][]domain.Sample, len(prefs)), make([]error, len(prefs))
+			parallel.Each(len(prefs), len(prefs), func(_, k int) { samples[k], errs[k] = solve(k) })
+			return samples, errs
+		}
 	}
 	samples, errs := solveAll(scenario, g.points[scenario], prefs, p.Scalarization, seeds)
 	if len(samples) != len(prefs) || len(errs) != len(prefs) {

@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"unsafe"
 
@@ -310,6 +311,41 @@ func TestScenariosSolvedTogether(t *testing.T) {
 	b, _ := load(t, all)
 	if a.Hash() != b.Hash() {
 		t.Error("the data differ")
+	}
+}
+
+// deviceSolver is the toy's solver on a device: its first solves end when there are as many as places.
+type deviceSolver struct {
+	*toySolver
+	entered *atomic.Int64
+	full    chan struct{}
+}
+
+const places = 6
+
+func (s deviceSolver) Abilities() *domain.SolverAbilities {
+	return &domain.SolverAbilities{Places: places}
+}
+
+func (s deviceSolver) Solve(scenario int, p []float64, pref domain.Preference, how domain.Scalarization, seed uint64) ([]domain.Sample, error) {
+	if s.entered.Add(1) == places {
+		close(s.full)
+	}
+	<-s.full
+	return s.toySolver.Solve(scenario, p, pref, how, seed)
+}
+
+// A solver on a device has a solve for each of its places at once, under all preferences, and gives the same data and counters.
+func TestSolvesForEachPlaceOfADevice(t *testing.T) {
+	narrow, broad := t.TempDir(), t.TempDir()
+	want, _ := generate(t, options(narrow))
+	opt := options(broad)
+	opt.Threads = 1
+	got := require.Get(Generate(t.Context(), domain.Case{Problem: toy{}, Solver: deviceSolver{&toySolver{}, new(atomic.Int64), make(chan struct{})}}, opt, nil))(t)
+	got.WallSeconds, got.SolvesPerSecond = want.WallSeconds, want.SolvesPerSecond
+	a, _ := load(t, narrow)
+	if b, _ := load(t, broad); a.Hash() != b.Hash() || !reflect.DeepEqual(got, want) {
+		t.Errorf("other data, or counters %+v, one by one %+v", got, want)
 	}
 }
 

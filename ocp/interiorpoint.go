@@ -5,6 +5,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/simd/dense"
 )
 
@@ -81,11 +82,12 @@ type ipm struct {
 	thetaMin               float64
 	defectPenalty          float64 // largest rise of φ per unit of θ
 	iterations             int
-	shift                  float64 // last diagonal shift that made the step matrix definite
-	hasFeedback            bool    // the recursion holds a step's feedback gains
-	missedActive           bool    // a component that counts as constant moves
-	keptStates             bool    // the start kept the states of a plan whose roll-out strayed
-	minShift               float64 // first shift of a step that follows one without progress
+	shift                  float64              // last diagonal shift that made the step matrix definite
+	hasFeedback            bool                 // the recursion holds a step's feedback gains
+	missedActive           bool                 // a component that counts as constant moves
+	keptStates             bool                 // the start kept the states of a plan whose roll-out strayed
+	minShift               float64              // first shift of a step that follows one without progress
+	view                   *domain.PlanSolution // the iterate of a neighbour without buffers; nil: has none
 }
 
 func newIPM(q *program) *ipm { return &ipm{q: q, cur: new(point), trial: new(point)} }

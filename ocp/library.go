@@ -99,7 +99,7 @@ func (b *libraryBuild) forEach(turn int, f func(i int) error) error {
 	n := len(b.entries)
 	errs := make([]error, n)
 	var finished atomic.Int64
-	parallel.Each(runtime.GOMAXPROCS(0), n, func(worker, i int) {
+	parallel.Each(max(runtime.GOMAXPROCS(0), b.solver.places()), n, func(worker, i int) {
 		if errs[i] = b.solver.ctx.Err(); errs[i] == nil {
 			errs[i] = f(i)
 		}
@@ -150,10 +150,7 @@ func (b *libraryBuild) exchange(l *library) (improved bool, err error) {
 				return nil
 			}
 			ending := s.terminalCosts.forContext(t.ctx, domain.Preference{Adaptive: true})
-			best, err := t.solveStarts(func(q *program) {
-				q.setWeights(true, nil)
-				q.terminal = ending
-			})
+			best, err := t.solveWeighted(domain.Preference{Adaptive: true}, ending)
 			return next[i].improve(best, err)
 		})
 		if err != nil {

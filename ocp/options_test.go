@@ -389,13 +389,13 @@ func TestAMovingConstantIsNoticed(t *testing.T) {
 func TestPerturbedStatesMayBeDropped(t *testing.T) {
 	s := newCart(cart{force: 1, speed: 0.5, steps: 10}, Options{PerturbScale: 40})
 	best := minimise(t, s, []float64{0, 0}, nil, 10, domain.Preference{W: []float64{0.5, 0.5}}, "")
-	task := s.taskFrom([]float64{0, 0}, nil, 10, 1)
-	task.keepWorkspace = true
-	require.Get(task.minimise(domain.Preference{W: []float64{0.5, 0.5}}, ""))(t)
+	first := s.taskFrom([]float64{0, 0}, nil, 10, 1)
+	first.keepWorkspace = true
+	require.Get(first.minimise(domain.Preference{W: []float64{0.5, 0.5}}, ""))(t)
 	rng, solved, dropped := rand.New(rand.NewPCG(3, 1)), 0, 0
 	for range 8 {
-		got, err := s.perturbedOptimum(best, []float64{0, 0}, 2, 8, task.workspace, rng, domain.Preference{W: []float64{0.5, 0.5}}, "")
-		require.OK(t, err)
+		perturbed := s.perturbedTask(best, []float64{0, 0}, 2, 8, first.workspace, rng)
+		got := require.Get(s.perturbedOptima([]*task{perturbed}, domain.Preference{W: []float64{0.5, 0.5}}, ""))(t)[0]
 		if got == nil {
 			dropped++
 		} else if solved++; len(got.U) != 8 {

@@ -205,28 +205,9 @@ func (r *Receding) Correct(state, ctx, u []float64) {
 // parameter. It keeps its states where that roll-out strays. Any other iterate keeps its states, its defects and its
 // barrier parameter. warmStart returns false where no start is finite.
 func (p *ipm) warmStart(previous *ipm, shift int, initial []float64, n int, converged bool) bool {
-	q, oldSteps := p.q, previous.q.steps
-	if p != previous {
-		p.copySettings(previous)
-	}
-	p.iterations, p.missedActive, p.opt.warm = 0, false, converged
-	shiftStages(&p.cur.x, previous.cur.x, oldSteps+1, n+1, shift, q.nx)
-	shiftStages(&p.cur.v, previous.cur.v, oldSteps, n, shift, q.nu)
-	shiftStages(&p.zl, previous.zl, oldSteps, n, shift, q.nu)
-	shiftStages(&p.zu, previous.zu, oldSteps, n, shift, q.nu)
-	shiftStages(&p.z, previous.z, oldSteps, n, shift, q.nm)
-	shiftStages(&p.lambda, previous.lambda, oldSteps+1, n+1, shift, previous.q.nX)
-	shiftStages(&p.r.l, previous.r.l, oldSteps, n, shift, q.nu*q.nu)
-	shiftStages(&p.r.y, previous.r.y, oldSteps, n, shift, previous.q.nX*q.nu)
-	for t := range n {
-		if previous.q.blocked[min(t+shift, oldSteps-1)] {
-			p.r.clearFeedback(t, q.nu, previous.q.nX)
-		}
-	}
-	if p != previous || n != oldSteps {
-		q.layout(n)
-	}
-	p.resize()
+	q := p.q
+	p.shiftIterate(previous, shift, n)
+	p.opt.warm = converged
 	if converged {
 		p.mu = math.Min(p.mu, p.opt.lastBarrier())
 	}
@@ -243,7 +224,7 @@ func (p *ipm) warmStart(previous *ipm, shift int, initial []float64, n int, conv
 		p.keepStates(initial)
 	}
 	barrier := 0.0 // the barrier parameter of a strayed roll-out
-	if p.keptStates = false; rollOut || !q.finite(p.cur) {
+	if rollOut || !q.finite(p.cur) {
 		if !p.rollOut(initial) {
 			return false
 		}
@@ -290,6 +271,32 @@ func (p *ipm) warmStart(previous *ipm, shift int, initial []float64, n int, conv
 	}
 	p.computeSlacks(p.cur.g, p.slacks.s, p.slacks.v)
 	return true
+}
+
+// shiftIterate copies an earlier solve's iterate, shifted by the given stages, for a solve of n steps. previous may be p itself.
+func (p *ipm) shiftIterate(previous *ipm, shift, n int) {
+	q, oldSteps := p.q, previous.q.steps
+	if p != previous {
+		p.copySettings(previous)
+	}
+	p.iterations, p.missedActive, p.keptStates = 0, false, false
+	shiftStages(&p.cur.x, previous.cur.x, oldSteps+1, n+1, shift, q.nx)
+	shiftStages(&p.cur.v, previous.cur.v, oldSteps, n, shift, q.nu)
+	shiftStages(&p.zl, previous.zl, oldSteps, n, shift, q.nu)
+	shiftStages(&p.zu, previous.zu, oldSteps, n, shift, q.nu)
+	shiftStages(&p.z, previous.z, oldSteps, n, shift, q.nm)
+	shiftStages(&p.lambda, previous.lambda, oldSteps+1, n+1, shift, previous.q.nX)
+	shiftStages(&p.r.l, previous.r.l, oldSteps, n, shift, q.nu*q.nu)
+	shiftStages(&p.r.y, previous.r.y, oldSteps, n, shift, previous.q.nX*q.nu)
+	for t := range n {
+		if previous.q.blocked[min(t+shift, oldSteps-1)] {
+			p.r.clearFeedback(t, q.nu, previous.q.nX)
+		}
+	}
+	if p != previous || n != oldSteps {
+		q.layout(n)
+	}
+	p.resize()
 }
 
 // keepStates changes the iterate's initial state and context and keeps its other states. The first transition then

@@ -1,11 +1,13 @@
 package ocp
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/simd/parallel"
 )
 
 // Parameters are the scenario's axes.
@@ -30,41 +32,53 @@ func (s *Solver) Solve(scenario int, parameters []float64, pref domain.Preferenc
 	if err != nil {
 		return nil, err
 	}
+	iterate := s.detach(first.workspace)
 	if len(s.blocks) > 0 {
-		return s.blockedSamples(scenario, parameters, t, first.workspace, pref, scalarization, seed)
+		return s.blockedSamples(scenario, parameters, t, iterate, pref, scalarization, seed)
 	}
-	defer s.work.workspaces.Put(first.workspace)
 	var out []domain.Sample
 	for step := range s.opt.Keep {
 		out = append(out, s.sample(t, step, scenario, pref))
 	}
 	rng := rand.New(rand.NewPCG(seed, 1<<63))
-	for k := range s.opt.Perturbed {
+	var tasks []*task
+	for range s.opt.Perturbed {
 		step := rng.IntN(s.opt.Keep)
-		optimum, err := s.perturbedOptimum(t, parameters, step, s.opt.Horizon-step, first.workspace, rng, pref, scalarization)
-		if err != nil {
-			return nil, err
-		}
-		if optimum != nil {
-			out = s.appendPerturbed(out, optimum, 1+k, step, s.opt.Follow, scenario, pref)
-		}
+		tasks = append(tasks, s.perturbedTask(t, parameters, step, s.opt.Horizon-step, iterate, rng))
+	}
+	optima, err := s.perturbedOptima(tasks, pref, scalarization)
+	if err != nil {
+		return nil, err
+	}
+	for k, optimum := range optima {
+		out = s.appendPerturbed(out, optimum, 1+k, tasks[k].shift, s.opt.Follow, scenario, pref)
 	}
 	return out, nil
 }
 
-// perturbedOptimum is the optimum over the given steps from a perturbed state and context of a stage; nil where none
-// is found. workspace is that of the trajectory's solve.
-func (s *Solver) perturbedOptimum(t *Trajectory, parameters []float64, stage, steps int, workspace *ipm, rng *rand.Rand, pref domain.Preference, scalarization domain.Scalarization) (*Trajectory, error) {
-	from, ctx := s.perturbState(t.S[stage], rng), s.perturbContext(t, stage, workspace.q, parameters, rng)
-	s.retreatToFeasible(from, ctx, t.S[stage], t.C[stage], t.U[stage])
-	perturbed := s.taskFrom(from, ctx, steps, rng.Uint64(), t.U[stage:])
-	perturbed.neighbour, perturbed.shift = workspace, stage
-	optimum, err := perturbed.minimise(pref, scalarization)
-	if err != nil && unsolved(err) {
-		s.work.dropped.Add(1)
-		return nil, nil
-	}
-	return optimum, err
+// perturbedTask is the solve over the given steps from a perturbed state and context of a stage. iterate is that of the
+// trajectory's solve.
+func (s *Solver) perturbedTask(t *Trajectory, parameters []float64, stage, steps int, iterate *ipm, rng *rand.Rand) *task {
+	state, ctx := s.perturbState(t.S[stage], rng), s.perturbContext(t, stage, iterate.q, parameters, rng)
+	s.retreatToFeasible(state, ctx, t.S[stage], t.C[stage], t.U[stage])
+	perturbed := s.taskFrom(state, ctx, steps, rng.Uint64(), t.U[stage:])
+	perturbed.neighbour, perturbed.shift = iterate, stage
+	return perturbed
+}
+
+// perturbedOptima are the optima of perturbed states, nil where none is found: on a device all at once.
+func (s *Solver) perturbedOptima(tasks []*task, pref domain.Preference, scalarization domain.Scalarization) ([]*Trajectory, error) {
+	optima, errs := make([]*Trajectory, len(tasks)), make([]error, len(tasks))
+	parallel.Each(min(1+s.places(), len(tasks)), len(tasks), func(_, i int) {
+		if errs[i] = s.ctx.Err(); errs[i] == nil {
+			optima[i], errs[i] = tasks[i].minimise(pref, scalarization)
+		}
+		if unsolved(errs[i]) {
+			s.work.dropped.Add(1)
+			errs[i] = nil
+		}
+	})
+	return optima, cmp.Or(errs...)
 }
 
 // perturbState adds normal noise of PerturbScale typical sizes.
@@ -103,15 +117,14 @@ func (s *Solver) perturbContext(t *Trajectory, stage int, q *program, parameters
 }
 
 // blockedSamples are the samples of a scenario with move blocking: those of a receding loop, each solved from its own
-// state, the first to best in a workspace. Later actions of a plan are no decisions of that loop.
-func (s *Solver) blockedSamples(scenario int, parameters []float64, best *Trajectory, workspace *ipm, pref domain.Preference, scalarization domain.Scalarization, seed uint64) (out []domain.Sample, err error) {
+// state, the first to best with its iterate. Later actions of a plan are no decisions of that loop.
+func (s *Solver) blockedSamples(scenario int, parameters []float64, best *Trajectory, iterate *ipm, pref domain.Preference, scalarization domain.Scalarization, seed uint64) (out []domain.Sample, err error) {
 	rng := rand.New(rand.NewPCG(seed, 1<<63))
 	perturbed := make([]int, s.opt.Perturbed) // their steps
 	for k := range perturbed {
 		perturbed[k] = rng.IntN(s.opt.Keep)
 	}
-	previous := previousOptimum{solver: s, plan: best.U, workspace: workspace}
-	defer previous.setWorkspace(nil)
+	previous := previousOptimum{plan: best.U, iterate: iterate}
 	for step := 0; ; {
 		sample := s.sample(best, 0, scenario, pref)
 		sample.Step = step
@@ -120,13 +133,11 @@ func (s *Solver) blockedSamples(scenario int, parameters []float64, best *Trajec
 			if perturbedStep != step {
 				continue
 			}
-			optimum, err := s.perturbedOptimum(best, parameters, 0, s.opt.Horizon-step, previous.workspace, rng, pref, scalarization)
+			optima, err := s.perturbedOptima([]*task{s.perturbedTask(best, parameters, 0, s.opt.Horizon-step, previous.iterate, rng)}, pref, scalarization)
 			if err != nil {
 				return nil, err
 			}
-			if optimum != nil {
-				out = s.appendPerturbed(out, optimum, 1+k, step, 1, scenario, pref)
-			}
+			out = s.appendPerturbed(out, optima[0], 1+k, step, 1, scenario, pref)
 		}
 		if step++; step == s.opt.Keep {
 			return out, nil
@@ -159,9 +170,12 @@ func (s *Solver) retreatToFeasible(state, ctx, trajectory, c, u []float64) {
 	}
 }
 
-// appendPerturbed appends the leading rows of a perturbed optimum as a trajectory with the given number, from the
-// given step on.
+// appendPerturbed appends the leading rows of a perturbed optimum, if there is one, as a trajectory with the given number,
+// from the given step on.
 func (s *Solver) appendPerturbed(samples []domain.Sample, t *Trajectory, number, step, rows, scenario int, pref domain.Preference) []domain.Sample {
+	if t == nil {
+		return samples
+	}
 	for row := range min(rows, s.opt.Keep-step) {
 		sample := s.sample(t, row, scenario, pref)
 		sample.Trajectory, sample.Step, sample.Perturbed = int64(number), step+row, true

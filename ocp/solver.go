@@ -89,6 +89,7 @@ type Solver struct {
 	blocks        []int          // likewise
 	single        bool           // no decision tries screened plans
 	terminalCosts *terminalCosts // nil: finite horizon
+	device        *device        // nil: the CPU alone
 	work          *work
 	ctx           context.Context // cancels every solve
 }
@@ -105,7 +106,7 @@ type work struct {
 
 // Abilities implements domain.Able.
 func (s *Solver) Abilities() *domain.SolverAbilities {
-	return &domain.SolverAbilities{Until: s.Until, SolveVisited: s.SolveVisited, Start: s.initial}
+	return &domain.SolverAbilities{Until: s.Until, SolveVisited: s.SolveVisited, Start: s.initial, On: s.On, Places: s.places()}
 }
 
 // Until is domain.SolverAbilities.Until.
@@ -299,10 +300,7 @@ func (t *task) minimise(pref domain.Preference, scalarization domain.Scalarizati
 	switch {
 	case scalarization == "" || scalarization == domain.WeightedSum:
 		ending, _ := t.solver.terminalCosts.forPlan(state, ctx, steps, pref)
-		return t.solveStarts(func(q *program) {
-			q.setWeights(pref.Adaptive, pref.W)
-			q.terminal = ending
-		})
+		return t.solveWeighted(pref, ending)
 	case t.solver.opt.TerminalCost:
 		return nil, fmt.Errorf("episodes without an end can be solved for %s, not for %s", domain.WeightedSum, scalarization)
 	case len(t.solver.blocks) > 0:
@@ -329,6 +327,18 @@ func (t *task) minimise(pref domain.Preference, scalarization domain.Scalarizati
 	default:
 		return nil, fmt.Errorf("unknown scalarization %q, want %q, %q or %q", scalarization, domain.WeightedSum, domain.Chebyshev, domain.EpsilonConstraint)
 	}
+}
+
+// solveWeighted minimises a weighted sum with a terminal cost.
+func (t *task) solveWeighted(pref domain.Preference, ending *terminalCost) (*Trajectory, error) {
+	configure := func(q *program) {
+		q.setWeights(pref.Adaptive, pref.W)
+		q.terminal = ending
+	}
+	if found, err := t.solveByDevice(pref, ending, configure); found != nil || err != nil {
+		return found, err
+	}
+	return t.solveStarts(configure)
 }
 
 // losesState reports whether a trajectory passes through a lost state.

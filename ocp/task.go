@@ -45,6 +45,7 @@ const retries, lastRetry = 2, 5
 // solveStarts runs every start and returns the solution of least cost.
 func (t *task) solveStarts(configure func(*program)) (*Trajectory, error) {
 	s := t.solver
+	defer s.device.occupy()()
 	found, first := t.solveWarm(configure), 0
 	if found != nil {
 		first = len(t.starts)
@@ -63,15 +64,7 @@ func (t *task) solveStarts(configure func(*program)) (*Trajectory, error) {
 	}
 	startCount := len(t.starts) + t.ownStarts
 	for k := first; k < startCount || k < startCount+t.retries && found == nil && infeasible < runs; k++ {
-		mu, hold := firstBarrier, k == len(t.starts)
-		switch {
-		case k < len(t.starts) && (t.pinned != nil || t.neighbour != nil && t.following):
-			mu = polishedBarrier
-		case k < len(t.starts):
-			mu = plannedBarrier
-		case hold:
-			mu = holdBarrier
-		}
+		mu, hold := t.firstBarrier(k)
 		iterations := s.opt.Iterations
 		if k >= startCount && k == startCount+t.retries-1 && !t.following && !s.single {
 			iterations *= lastRetry
@@ -121,6 +114,19 @@ func (t *task) solveStarts(configure func(*program)) (*Trajectory, error) {
 	default:
 		return nil, fmt.Errorf("from state %v: KKT residual %.1e, want at most %.1e: %w", t.state, lowest, s.opt.Tolerance, domain.ErrNotConverged)
 	}
+}
+
+// firstBarrier is that of start k, and whether its states are held.
+func (t *task) firstBarrier(k int) (mu float64, hold bool) {
+	switch {
+	case k < len(t.starts) && (t.pinned != nil || t.neighbour != nil && t.following):
+		return polishedBarrier, false
+	case k < len(t.starts):
+		return plannedBarrier, false
+	case k == len(t.starts):
+		return holdBarrier, true
+	}
+	return firstBarrier, false
 }
 
 // followCorners solves the task with its corners rounded at a level, and continues with ever less rounding while that
@@ -182,15 +188,22 @@ const warmTaskIterations = 40
 // solveWarm solves from the neighbour's last iterate: actions under its feedback, with its multipliers. nil where
 // that does not converge.
 func (t *task) solveWarm(configure func(*program)) *Trajectory {
-	s := t.solver
 	if t.neighbour == nil {
 		return nil
 	}
+	return t.continueSolve(configure, warmTaskIterations, func(p *ipm, initial []float64) bool {
+		return p.warmStart(t.neighbour, t.shift, initial, t.steps, true)
+	})
+}
+
+// continueSolve solves from the iterate that start prepares from the initial state; nil where that does not converge.
+func (t *task) continueSolve(configure func(*program), iterations int, start func(p *ipm, initial []float64) bool) *Trajectory {
+	s := t.solver
 	p := s.work.workspaces.Get().(*ipm)
 	defer func() { s.work.workspaces.Put(p) }()
-	t.configure(p, configure, min(warmTaskIterations, s.opt.Iterations))
+	t.configure(p, configure, min(iterations, s.opt.Iterations))
 	s.work.starts.Add(1)
-	if p.q.stagesErr != nil || !p.warmStart(t.neighbour, t.shift, slices.Concat(t.state, t.ctx), t.steps, true) {
+	if p.q.stagesErr != nil || !start(p, slices.Concat(t.state, t.ctx)) {
 		return nil
 	}
 	r := p.iterate()

@@ -16,6 +16,7 @@ const visitedRows = 2
 // starts. It ends where the state is lost or no longer finite.
 func (s *Solver) SolveVisited(scenario int, parameters []float64, pref domain.Preference, policy domain.Controller) ([]domain.Sample, error) {
 	s = s.forSamples()
+	s.device = nil // each solve waits for the one before
 	spec := s.problem.Spec()
 	if len(parameters) != len(s.axes) {
 		return nil, fmt.Errorf("scenario has %d parameters, want %d", len(parameters), len(s.axes))
@@ -31,8 +32,7 @@ func (s *Solver) SolveVisited(scenario int, parameters []float64, pref domain.Pr
 	if len(s.blocks) > 0 {
 		rows = 1 // later rows are no decisions
 	}
-	previous := previousOptimum{solver: s}
-	defer previous.setWorkspace(nil)
+	previous := previousOptimum{}
 	for k := 0; k < s.opt.Keep; k++ {
 		if s.abilities.Lost(state, ctx) || !tensor.Finite(state) || !tensor.Finite(ctx) {
 			break
@@ -55,20 +55,11 @@ func (s *Solver) SolveVisited(scenario int, parameters []float64, pref domain.Pr
 	return samples, nil
 }
 
-// previousOptimum is the last optimum, shift steps ago: its plan and its workspace.
+// previousOptimum is the last optimum, shift steps ago: its plan and its iterate.
 type previousOptimum struct {
-	solver    *Solver
-	plan      [][]float64
-	workspace *ipm // nil: none
-	shift     int
-}
-
-// setWorkspace stores a solve's workspace and releases the last one.
-func (l *previousOptimum) setWorkspace(workspace *ipm) {
-	if l.workspace != nil {
-		l.solver.work.workspaces.Put(l.workspace)
-	}
-	l.workspace, l.shift = workspace, 0
+	plan    [][]float64
+	iterate *ipm // nil: none
+	shift   int
 }
 
 // resolve is the optimum from a state, warm from the previous one if there is one; nil where none is found.
@@ -81,17 +72,16 @@ func (s *Solver) resolve(state, ctx []float64, steps int, pref domain.Preference
 		}
 	}
 	tasks := []*task{fresh}
-	if previous.workspace != nil {
+	if previous.iterate != nil {
 		warm := s.taskFrom(state, ctx, steps, seed, previous.plan[previous.shift:])
-		warm.neighbour, warm.shift = previous.workspace, previous.shift
+		warm.neighbour, warm.shift = previous.iterate, previous.shift
 		tasks = []*task{warm, fresh}
 	}
 	for _, t := range tasks {
 		t.keepWorkspace = true
 		best, err := t.minimise(pref, domain.WeightedSum)
 		if err == nil {
-			previous.setWorkspace(t.workspace)
-			previous.plan = best.U
+			*previous = previousOptimum{plan: best.U, iterate: s.detach(t.workspace)}
 			return best, nil
 		}
 		if !unsolved(err) {
