@@ -1050,7 +1050,7 @@ static void recurse(loop *p)
     iterate *to = &p->iterates[1 - p->now];
     int t, i, j;
 
-    {{.Points}}
+{{.Met}}    {{.Points}}
         memcpy(to->x[t], at->x[t], sizeof at->x[t]);
     {{.Steps}} {
         for (j = 0; j < NU; j++)
