@@ -14,7 +14,6 @@ import (
 	"github.com/gpc-engine/gpc/dataset"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/engine"
-	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/version"
 	"github.com/gpc-engine/gpc/train"
 )
@@ -211,27 +210,10 @@ func (c *Case) Dataset(ctx context.Context, policy string, e engine.Options, opt
 			return nil, err
 		}
 		defer device.Close()
-		def.Solver = device.solver(def.Solver, c.Name())
+		def.Solver = engine.OnDevice(device.backend, def.Solver, c.Name())
 	}
 	counters, err := dataset.Generate(ctx, def, opt, progress)
 	return &counters, refused(err)
-}
-
-// solver is one whose solves are the engine's where it is a device that can solve them; why it cannot is told once.
-func (e *Engine) solver(s domain.Solver, name string) domain.Solver {
-	planner, ok := e.backend.(domain.Planner)
-	if !ok || e.description.Backend != "cuda" {
-		return s
-	}
-	solver, err := domain.AbilitiesOfSolver(s).On(planner)
-	if err == nil {
-		return solver
-	}
-	if teller, ok := e.backend.(backend.Teller); ok {
-		text := fmt.Sprintf("optima of %s are solved on the CPU: %v", name, err)
-		teller.Tell(text, text)
-	}
-	return s
 }
 
 // build is what datasets and models say of the program that made them.

@@ -4,8 +4,8 @@ import "context"
 
 // Planner is a device that solves plans; SolverAbilities.On takes one. The CUDA backend is one.
 type Planner interface {
-	// NewPlans makes the exact solver of a problem, for plans of up to so many steps, to a tolerance of the scaled optimality conditions
-	// in at most so many iterations. An error says why there is none, errors.ErrUnsupported that there is no device (any more).
+	// NewPlans makes the exact solver of a problem for plans of at most the given steps. The tolerance is of the scaled optimality
+	// conditions. An error says why there is none, errors.ErrUnsupported that there is no device (any more).
 	NewPlans(p Problem, steps int, tolerance float64, iterations int) (Plans, error)
 }
 
@@ -17,28 +17,28 @@ type Plans interface {
 	Solve(ctx context.Context, jobs []*PlanJob) error
 }
 
-// PlanJob is a weighted sum to minimise over so many steps from a state, and where its solver begins: at a start plan, or at the
-// solution of another job.
+// PlanJob is a weighted sum to minimise over a few steps from a state. Its solver begins at a start plan, or at the solution of
+// another job.
 type PlanJob struct {
 	S, C       []float64
 	Steps      int
 	Preference Preference
-	Room       []float64  // that is kept off each margin; nil: none
+	Room       []float64  // added to each limit; nil: none
 	Terminal   *Quadratic // what comes beyond the last step; nil: nothing
 
 	Start   []float64 // [steps][actions]; its states are a roll-out
-	Held    bool      // its states are the first one instead
+	Hold    bool      // its states are the first one instead
 	Barrier float64   // the first barrier parameter
 
-	From  *PlanSolution // replaces Start; nil: none
-	Shift int           // steps that From is moved on
+	Warm  *PlanSolution // replaces Start; nil: none
+	Shift int           // steps that Warm is moved on
 
 	Solution PlanSolution
 }
 
 // PlanSolution is where a solver has ended: its point with the multipliers and the feedback of its last step, rows of steps. Actions
-// are in halves of their box about its middle, states in their own units, multipliers of dynamics in the typical size of what moves,
-// of limits in their size.
+// are in halves of their box about its middle, states in their own units. Multipliers are per typical size of what moves, and per size
+// of a limit.
 type PlanSolution struct {
 	Solved            bool // the optimality conditions hold at a roll-out that keeps its limits, by the tolerance
 	Steps, Iterations int

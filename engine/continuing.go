@@ -133,15 +133,15 @@ func (c *continuing) NewPlans(problem domain.Problem, steps int, tolerance float
 	if err != nil {
 		return nil, c.unsupported(err)
 	}
-	return plans{p, c}, nil
+	return devicePlans{p, c}, nil
 }
 
-type plans struct {
+type devicePlans struct {
 	domain.Plans
 	owner *continuing
 }
 
-func (p plans) Solve(ctx context.Context, jobs []*domain.PlanJob) error {
+func (p devicePlans) Solve(ctx context.Context, jobs []*domain.PlanJob) error {
 	return p.owner.unsupported(p.Plans.Solve(ctx, jobs))
 }
 

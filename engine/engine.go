@@ -4,6 +4,7 @@ package engine
 
 import (
 	"fmt"
+	"github.com/gpc-engine/gpc/domain"
 
 	cpufallback "github.com/gpc-engine/gpc/cpu_fallback"
 	"github.com/gpc-engine/gpc/internal/backend"
@@ -67,4 +68,21 @@ func Open(o Options) (e Engine, reason string, err error) {
 		return b, "asked for: cuda, " + reason, nil
 	}
 	return nil, "", fmt.Errorf("unknown backend %q%s (want auto, cuda, cpu or ref)", o.Backend, names.Meant(o.Backend, []string{"auto", "cuda", "cpu", "ref"}))
+}
+
+// OnDevice is a solver whose solves are those of an engine that is a GPU, where it can solve them; why it cannot is told once.
+func OnDevice(e Engine, solver domain.Solver, name string) domain.Solver {
+	planner, ok := e.(domain.Planner)
+	if !ok || e.Describe().Name != "cuda" {
+		return solver
+	}
+	device, err := domain.AbilitiesOfSolver(solver).On(planner)
+	if err == nil {
+		return device
+	}
+	if t, ok := e.(backend.Teller); ok {
+		text := fmt.Sprintf("optima of %s are solved on the CPU: %v", name, err)
+		t.Tell(text, text)
+	}
+	return solver
 }

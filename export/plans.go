@@ -10,7 +10,7 @@ import (
 	"github.com/gpc-engine/gpc/internal/version"
 )
 
-// DevicePlans is the exact solver of a problem in CUDA C++, for plans of up to Steps steps, and the sizes of what its kernel works on.
+// DevicePlans is the exact solver of a problem in CUDA C++, for plans of at most Steps steps, with the sizes of its memory.
 type DevicePlans struct {
 	Device
 	Steps, Inputs, Actions, Moving, Margins, Objectives int
@@ -19,15 +19,13 @@ type DevicePlans struct {
 	MarginSizes                                         []float64 // nil: all 1
 }
 
-// mostLaneBytes bound the derivatives of a step with the escape behind it: a device keeps that much for each of its resident threads,
-// some hundred thousand.
+// mostLaneBytes bound the derivatives of a step and its escape: a device keeps that for each of a hundred thousand threads.
 const mostLaneBytes = 96 << 10
 
 // planHead is how many numbers a job begins with.
 const planHead = 16
 
-// PlansOf writes the solver of problem p, which must be Optimised, for plans of so many steps, to a tolerance in at most so many
-// iterations.
+// PlansOf writes the solver of problem p, which must be Optimised, for plans of at most the given steps.
 func PlansOf(p domain.Problem, steps int, tolerance float64, iterations int) (*DevicePlans, error) {
 	spec := p.Spec()
 	episode := Episode{S: make([]float64, spec.MeasuredSize()), C: make([]float64, spec.ContextSize())}
@@ -71,7 +69,9 @@ func (w *whole) planStride() int {
 
 // PlanSpace are the numbers that lay_all takes.
 func (w *whole) PlanSpace() int {
-	n, a, d, x, all, u, j := w.Horizon, len(w.Solver.Moving), w.Solver.Width, w.Solver.Inputs, max(1, w.All), w.NU, w.NJ
+	n, a, d := w.Horizon, len(w.Solver.Moving), w.Solver.Width
+	x, all := w.Solver.Inputs, max(1, w.All)
+	u, j := w.NU, w.NJ
 	iterate := (n+1)*x + n*(2*u+x+2*j+3*all+a)
 	return 2*iterate + n*(3*all+4*u+a*d+all*d+2*j*d+d+d*d+d+a+u*u+a*u+u) + (n+1)*(3*a+a*a) + a + a*d + d*d + a + all + 2*a + a*a
 }

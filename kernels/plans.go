@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// planWarps are the warps of a multiprocessor that have a plan each: as many as 168 registers a lane leave room for.
+	// planWarps are the warps of a multiprocessor with a plan each, by the 168 registers of a lane.
 	planWarps = 12
 	planBlock = 128
 	// planBytes bound the jobs of one launch.
@@ -145,17 +145,17 @@ func (s *planSolver) launch(t *driver.Thread, jobs []*domain.PlanJob) error {
 
 // warps of a launch fill its blocks.
 func (s *planSolver) warps(jobs int) int {
-	each := planBlock / 32
-	return ceil(min(jobs, s.Places()), each) * each
+	const group = planBlock / 32
+	return ceil(min(jobs, s.Places()), group) * group
 }
 
 // pack writes a job.
-func (s *planSolver) pack(j *domain.PlanJob, out []float64) {
+func (s *planSolver) pack(j *domain.PlanJob, job []float64) {
 	d := s.text
-	clear(out[:d.Stride])
-	out[planSteps], out[planHeld], out[planBarrier] = float64(j.Steps), number(j.Held), j.Barrier
-	out[planAdaptive], out[planFrom] = number(j.Preference.Adaptive), number(j.From != nil)
-	at := out[planHead:]
+	clear(job[:d.Stride])
+	job[planSteps], job[planHeld], job[planBarrier] = float64(j.Steps), number(j.Hold), j.Barrier
+	job[planAdaptive], job[planFrom] = number(j.Preference.Adaptive), number(j.Warm != nil)
+	at := job[planHead:]
 	copy(at, j.S)
 	copy(at[len(j.S):], j.C)
 	at = at[d.Inputs:]
@@ -169,7 +169,7 @@ func (s *planSolver) pack(j *domain.PlanJob, out []float64) {
 	}
 	at = at[d.Margins:]
 	if j.Terminal != nil {
-		out[planRests] = 1
+		job[planRests] = 1
 		n := len(j.Terminal.At)
 		for i, a := range d.MovingEntries {
 			at[i], at[d.Moving+i] = j.Terminal.At[a], j.Terminal.Slope[a]
@@ -180,22 +180,23 @@ func (s *planSolver) pack(j *domain.PlanJob, out []float64) {
 	}
 	at = at[2*d.Moving+d.Moving*d.Moving:]
 	arrays := s.arrays(at, j)
-	if j.From == nil {
+	if j.Warm == nil {
 		copy(arrays[0].numbers, j.Start)
 		return
 	}
-	from := j.From
-	out[planMu], out[planRho], out[planScale], out[planConverged] = from.Barrier, from.Penalty, from.Scale, number(from.Solved)
-	for i, values := range [...][]float64{from.Actions, from.States, from.Dynamics, from.Limits, from.Lower, from.Upper, from.Factor, from.Gains} {
+	warm := j.Warm
+	job[planMu], job[planRho], job[planScale] = warm.Barrier, warm.Penalty, warm.Scale
+	job[planConverged] = number(warm.Solved)
+	for i, values := range [...][]float64{warm.Actions, warm.States, warm.Dynamics, warm.Limits, warm.Lower, warm.Upper, warm.Factor, warm.Gains} {
 		a := &arrays[i]
-		last := from.Steps + a.rows - j.Steps - 1
+		last := warm.Steps + a.rows - j.Steps - 1
 		for t := range a.rows {
 			copy(a.row(t), values[min(t+j.Shift, last)*a.width:][:a.width])
 		}
 	}
 }
 
-// planArray is an array of a solution in a job: rows of numbers of a width, each so many behind the one before.
+// planArray is an array of a solution in a job: rows of a width, a stride apart.
 type planArray struct {
 	numbers             []float64
 	rows, width, stride int
@@ -212,26 +213,26 @@ func (a *planArray) values() []float64 {
 }
 
 // arrays are those of a domain.PlanSolution in its order.
-func (s *planSolver) arrays(at []float64, j *domain.PlanJob) (all [8]planArray) {
+func (s *planSolver) arrays(rest []float64, j *domain.PlanJob) (all [8]planArray) {
 	d := s.text
 	for i, a := range [8]struct{ more, width, stride int }{
 		{0, d.Actions, d.Actions}, {1, len(j.S) + len(j.C), d.Inputs}, {1, d.Moving, d.Moving}, {0, d.Margins, d.Margins},
 		{0, d.Actions, d.Actions}, {0, d.Actions, d.Actions}, {0, d.Actions * d.Actions, d.Actions * d.Actions}, {0, d.Moving * d.Actions, d.Moving * d.Actions},
 	} {
 		n := (d.Steps + a.more) * a.stride
-		all[i], at = planArray{at[:n], j.Steps + a.more, a.width, a.stride}, at[n:]
+		all[i], rest = planArray{rest[:n], j.Steps + a.more, a.width, a.stride}, rest[n:]
 	}
 	return all
 }
 
 // unpack reads where a job has ended.
-func (s *planSolver) unpack(j *domain.PlanJob, in []float64) {
+func (s *planSolver) unpack(j *domain.PlanJob, job []float64) {
 	d := s.text
-	a := s.arrays(in[planHead+d.Inputs+d.Objectives+d.Margins+2*d.Moving+d.Moving*d.Moving:], j)
+	a := s.arrays(job[planHead+d.Inputs+d.Objectives+d.Margins+2*d.Moving+d.Moving*d.Moving:], j)
 	j.Solution = domain.PlanSolution{
-		Solved: in[planConverged] == 1, Steps: j.Steps, Iterations: int(in[planIterations]), Cost: in[planCost], KKT: in[planKKT],
+		Solved: job[planConverged] == 1, Steps: j.Steps, Iterations: int(job[planIterations]), Cost: job[planCost], KKT: job[planKKT],
 		Actions: a[0].values(), States: a[1].values(), Dynamics: a[2].values(), Limits: a[3].values(), Lower: a[4].values(), Upper: a[5].values(),
-		Factor: a[6].values(), Gains: a[7].values(), Barrier: in[planMu], Penalty: in[planRho], Scale: in[planScale],
+		Factor: a[6].values(), Gains: a[7].values(), Barrier: job[planMu], Penalty: job[planRho], Scale: job[planScale],
 	}
 }
 

@@ -142,7 +142,7 @@ func (t *task) solveByDevice(pref domain.Preference, ending *terminalCost, confi
 	if t.neighbour != nil && t.neighbour.view != nil {
 		rounds[0], rounds[1] = [2]int{given, all}, [2]int{0, given}
 		jobs = append(jobs, t.job(pref, ending))
-		jobs[0].From, jobs[0].Shift = t.neighbour.view, t.shift
+		jobs[0].Warm, jobs[0].Shift = t.neighbour.view, t.shift
 	}
 	var best *domain.PlanSolution
 	verifying := false
@@ -154,7 +154,7 @@ func (t *task) solveByDevice(pref domain.Preference, ending *terminalCost, confi
 	for round, starts := range rounds {
 		for k := starts[0]; k < starts[1]; k++ {
 			job, start := t.job(pref, ending), point{v: make([]float64, t.steps*d.q.nu)}
-			job.Barrier, job.Held = t.firstBarrier(k)
+			job.Barrier, job.Hold = t.firstBarrier(k)
 			t.writeStart(d.q, &start, k)
 			job.Start = start.v
 			jobs = append(jobs, job)
@@ -173,7 +173,7 @@ func (t *task) solveByDevice(pref domain.Preference, ending *terminalCost, confi
 				best = plan
 			}
 		}
-		if best != nil && (round > 0 || jobs[0].From == nil || jobs[0].Solution.Solved) {
+		if best != nil && (round > 0 || jobs[0].Warm == nil || jobs[0].Solution.Solved) {
 			break
 		}
 		jobs = nil

@@ -74,8 +74,8 @@ func (w *Twin) solve(job *domain.PlanJob) {
 	}, solver.opt.Iterations)
 	var r ipmResult
 	switch {
-	case job.From != nil:
-		if !p.warmStart(w.layout.device.q.neighbour(job.From, job.From.Steps), job.Shift, slices.Concat(job.S, job.C), job.Steps, true) {
+	case job.Warm != nil:
+		if !p.warmStart(w.layout.device.q.neighbour(job.Warm, job.Warm.Steps), job.Shift, slices.Concat(job.S, job.C), job.Steps, true) {
 			return
 		}
 		r = p.iterate()
@@ -83,7 +83,7 @@ func (w *Twin) solve(job *domain.PlanJob) {
 		p.opt.mu = job.Barrier
 		p.setInitialState(job.S, job.C, job.Steps)
 		copy(p.cur.v, job.Start)
-		if !p.start(job.Held, nil) {
+		if !p.start(job.Hold, nil) {
 			return
 		}
 		r, _ = p.minimise()
