@@ -266,7 +266,7 @@ type SolverAbilities struct {
 	Optimal Optimal
 	// On is a solver whose solves are those of a device where it can solve them; they are checked, and the others solved, by the CPU.
 	On func(Plans) Solver
-	// Places, of a solver that is On a device, is how many solves at once use all of it; 0: as many as there are processors.
+	// Places, of a solver that is On a device, is how many solves at once use all of it; 0: one a processor.
 	Places int
 }
 
