@@ -14,6 +14,7 @@ import (
 	"github.com/gpc-engine/gpc/dataset"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/engine"
+	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/version"
 	"github.com/gpc-engine/gpc/train"
 )
@@ -117,7 +118,8 @@ func (c *Case) DatasetDefaults() dataset.Options {
 // Dataset solves Pareto samples into a folder, or continues there; see
 // dataset.Generate. Samples of a case that keeps off its limits (Robust) keep off them too. policy is the file of an
 // earlier map, "" for none: the method opt.Visiting.Method, which is direct where it is "", drives it on engines of e, and
-// the optimum is also solved from every state that it visits, or with opt.Distil its decisions are the samples. Policy,
+// the optimum is also solved from every state that it visits, or with opt.Distil its decisions are the samples. A GPU of
+// e solves what it can (domain.SolverAbilities.On). Policy,
 // Program and the rest of Visiting are filled in. progress may be nil.
 func (c *Case) Dataset(ctx context.Context, policy string, e engine.Options, opt dataset.Options, progress func(dataset.Progress)) (*dataset.Counters, error) {
 	if opt.Scenarios < 1 {
@@ -203,8 +205,33 @@ func (c *Case) Dataset(ctx context.Context, policy string, e engine.Options, opt
 		}
 		def.Solver, opt.KeptOff = samples, def.Level
 	}
+	if domain.AbilitiesOfSolver(def.Solver).On != nil && !opt.Distil {
+		device, err := OpenEngine(e)
+		if err != nil {
+			return nil, err
+		}
+		defer device.Close()
+		def.Solver = device.solver(def.Solver, c.Name())
+	}
 	counters, err := dataset.Generate(ctx, def, opt, progress)
 	return &counters, refused(err)
+}
+
+// solver is one whose solves are the engine's where it is a device that can solve them; why it cannot is told once.
+func (e *Engine) solver(s domain.Solver, name string) domain.Solver {
+	planner, ok := e.backend.(domain.Planner)
+	if !ok || e.description.Backend != "cuda" {
+		return s
+	}
+	solver, err := domain.AbilitiesOfSolver(s).On(planner)
+	if err == nil {
+		return solver
+	}
+	if teller, ok := e.backend.(backend.Teller); ok {
+		text := fmt.Sprintf("optima of %s are solved on the CPU: %v", name, err)
+		teller.Tell(text, text)
+	}
+	return s
 }
 
 // build is what datasets and models say of the program that made them.

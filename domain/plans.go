@@ -2,7 +2,14 @@ package domain
 
 import "context"
 
-// Plans solves plans of one problem side by side, thousands at once, as a device does. A SolverAbilities.On takes one.
+// Planner is a device that solves plans; SolverAbilities.On takes one. The CUDA backend is one.
+type Planner interface {
+	// NewPlans makes the exact solver of a problem, for plans of up to so many steps, to a tolerance of the scaled optimality conditions
+	// in at most so many iterations. An error says why there is none, errors.ErrUnsupported that there is no device (any more).
+	NewPlans(p Problem, steps int, tolerance float64, iterations int) (Plans, error)
+}
+
+// Plans solves plans of one problem side by side, thousands at once.
 type Plans interface {
 	// Places is how many plans take no more time together than one alone.
 	Places() int

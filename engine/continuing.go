@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -36,7 +37,10 @@ type continuing struct {
 	firstLost bool            // the first backend can no longer be used
 }
 
-var _ domain.Accelerator = (*continuing)(nil)
+var (
+	_ domain.Accelerator = (*continuing)(nil)
+	_ domain.Planner     = (*continuing)(nil)
+)
 
 // reportMove is told when an object moves because of err.
 func (c *continuing) reportMove(name string, err error) {
@@ -119,7 +123,29 @@ func (c *continuing) Program(images fs.FS, kernels ...string) (domain.Program, e
 	return program{p, c}, c.unsupported(err)
 }
 
-// unsupported tells of a program's fault and makes it errors.ErrUnsupported.
+// NewPlans implements domain.Planner on the first backend, as Program.
+func (c *continuing) NewPlans(problem domain.Problem, steps int, tolerance float64, iterations int) (domain.Plans, error) {
+	planner, ok := c.first.(domain.Planner)
+	if !ok || c.isFirstLost() {
+		return nil, errors.ErrUnsupported
+	}
+	p, err := planner.NewPlans(problem, steps, tolerance, iterations)
+	if err != nil {
+		return nil, c.unsupported(err)
+	}
+	return plans{p, c}, nil
+}
+
+type plans struct {
+	domain.Plans
+	owner *continuing
+}
+
+func (p plans) Solve(ctx context.Context, jobs []*domain.PlanJob) error {
+	return p.owner.unsupported(p.Plans.Solve(ctx, jobs))
+}
+
+// unsupported tells of a fault of a program or of plans and makes it errors.ErrUnsupported.
 func (c *continuing) unsupported(err error) error {
 	if err == nil || !c.fault(err) {
 		return err

@@ -12,7 +12,10 @@ import (
 
 // Device is a plant in CUDA C++: a .cu file that includes the engine's gpc.cuh and policy.cuh, and makes the kernels of
 // domain.DeviceCode of that Name. Functions without an execution space of their own are the device's: the compiler has to be told so.
-type Device struct{ Name, Text string }
+type Device struct {
+	Name, Text string
+	plans      bool // of DevicePlans
+}
 
 // Piece is a part of the Text that can be compiled by itself, with the macro GPC_PIECE as its Number.
 type Piece struct {
@@ -23,6 +26,9 @@ type Piece struct {
 
 // Pieces are the kernels of steps, then those of whole roll-outs whose networks have so many parts (include/policy.cuh).
 func (d *Device) Pieces(parts int) []Piece {
+	if d.plans {
+		return []Piece{{Name: d.Name, Kernels: []string{"gpc_plans_" + d.Name}}}
+	}
 	steps := Piece{Name: d.Name}
 	for _, kernel := range []string{"base", "gradient", "priority", "rollout"} {
 		steps.Kernels = append(steps.Kernels, "gpc_domain_"+kernel+"_"+d.Name)

@@ -25,7 +25,7 @@ import (
 // Device functions of problems that have none of their own but are given by equations (export.Equated): written by the
 // exporter, compiled by NVRTC where there is one, and kept in the user's cache folder.
 
-//go:embed include/gpc.cuh include/domain.cuh include/policy.cuh include/half.cuh
+//go:embed include/gpc.cuh include/domain.cuh include/policy.cuh include/half.cuh include/warp.cuh
 var headers embed.FS
 
 // writtenTarget is what written functions are compiled to: a cubin of an architecture, "sm_90", or, for "compute_80", PTX that the driver
@@ -119,7 +119,7 @@ func compiled(d *export.Device, device driver.Device, version, parts int, report
 		return nil, err
 	}
 	w := writing{Device: d, pieces: d.Pieces(parts), included: map[string]string{}}
-	for _, name := range []string{"gpc.cuh", "domain.cuh", "policy.cuh", "half.cuh"} {
+	for _, name := range []string{"gpc.cuh", "domain.cuh", "policy.cuh", "half.cuh", "warp.cuh"} {
 		text, err := headers.ReadFile("include/" + name)
 		if err != nil {
 			return nil, err

@@ -2,6 +2,8 @@ package ocp
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"math"
 	"runtime"
 	"slices"
@@ -31,18 +33,26 @@ type planRequest struct {
 	solved chan bool
 }
 
-// On is domain.SolverAbilities.On. The CPU solves everything without domain.Stages, with blocks, and where corners are rounded.
-func (s *Solver) On(plans domain.Plans) domain.Solver {
-	copied := *s
+// On is domain.SolverAbilities.On. Without domain.Stages, with corners that are rounded, and in blocks, the CPU solves everything.
+func (s *Solver) On(planner domain.Planner) (domain.Solver, error) {
 	q := newProgram(s.problem, s.opt.StateScale)
-	if copied.device = nil; q.staged != nil && q.stagesErr == nil && q.levels == 0 && len(s.opt.Blocks) == 0 {
-		for _, a := range q.staged.Moving() {
-			q.isActive[a] = true
-		}
-		q.layout(1)
-		copied.device = &device{plans: plans, q: q, cores: make(chan struct{}, runtime.GOMAXPROCS(0))}
+	switch {
+	case q.stagesErr != nil:
+		return nil, q.stagesErr
+	case q.staged == nil || q.levels > 0 || len(s.opt.Blocks) > 0:
+		return nil, fmt.Errorf("a problem without equations, with corners or with plans of blocks: %w", errors.ErrUnsupported)
 	}
-	return &copied
+	plans, err := planner.NewPlans(s.problem, s.opt.Horizon, s.opt.Tolerance, s.opt.Iterations)
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range q.staged.Moving() {
+		q.isActive[a] = true
+	}
+	q.layout(1)
+	copied := *s
+	copied.device = &device{plans: plans, q: q, cores: make(chan struct{}, runtime.GOMAXPROCS(0))}
+	return &copied, nil
 }
 
 // places is the number of solves that are worth starting at once.
@@ -123,7 +133,7 @@ const verifyIterations = 2 * warmIterations
 // given starts follow a warm solve that failed, and retries follow where none is solved.
 func (t *task) solveByDevice(pref domain.Preference, ending *terminalCost, configure func(*program)) (*Trajectory, error) {
 	s, d := t.solver, t.solver.device
-	if d == nil || t.following || t.pinned != nil || t.states != nil {
+	if d == nil || t.steps > s.opt.Horizon || t.following || t.pinned != nil || t.states != nil {
 		return nil, nil
 	}
 	all := len(t.starts) + t.ownStarts

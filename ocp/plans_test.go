@@ -27,9 +27,21 @@ type Twin struct {
 func NewTwin(s *Solver) (*Twin, *Solver) {
 	own := newSolver(s.problem, s.axes, s.initial, s.opt, s.terminalCosts)
 	w := &Twin{plain: own}
-	w.layout = own.On(w).(*Solver)
-	return w, newSolver(s.problem, s.axes, s.initial, s.opt, s.terminalCosts).On(w).(*Solver)
+	w.layout = w.On(own)
+	return w, w.On(newSolver(s.problem, s.axes, s.initial, s.opt, s.terminalCosts))
 }
+
+// On is the solver on the twin.
+func (w *Twin) On(s *Solver) *Solver {
+	on, err := s.On(w)
+	if err != nil {
+		panic(err)
+	}
+	return on.(*Solver)
+}
+
+// NewPlans implements domain.Planner.
+func (w *Twin) NewPlans(domain.Problem, int, float64, int) (domain.Plans, error) { return w, nil }
 
 func (w *Twin) Places() int { return 16 }
 

@@ -136,10 +136,10 @@ func (m *Module) Kernel(name string) (k *Kernel, err error) {
 	l := &lowering{module: m, labels: map[string]int{}, offsets: map[string]int{}}
 	l.function(f, params, "")
 	l.resolve()
-	if l.local > mostLocal || l.shared > mostShared {
-		return nil, fmt.Errorf("%s: entry %s takes %d bytes of local memory a thread and %d of shared memory: at most %d and %d are executed", m.Name, name, l.local, l.shared, mostLocal, mostShared)
+	if l.deepest > mostLocal || l.shared > mostShared {
+		return nil, fmt.Errorf("%s: entry %s takes %d bytes of local memory a thread and %d of shared memory: at most %d and %d are executed", m.Name, name, l.deepest, l.shared, mostLocal, mostShared)
 	}
-	k.Shared, k.Local, k.dynamicAt = l.shared, alignTo(l.local, 16), alignTo(l.shared, 16)
+	k.Shared, k.Local, k.dynamicAt = l.shared, alignTo(l.deepest, 16), alignTo(l.shared, 16)
 	b := &builder{kernel: k, regs: l.regs, constant: map[constant]int32{}, track: map[int32]int32{}}
 	var first []int32
 	b.slot, first = assign(l.code, l.regs, k)

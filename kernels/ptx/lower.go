@@ -63,7 +63,8 @@ type lowering struct {
 	labels  map[string]int
 	shared  int            // static bytes
 	offsets map[string]int // of shared variables
-	local   int
+	local   int            // bytes of the variables in scope
+	deepest int            // most of them at once
 	depth   int
 	serial  int
 }
@@ -218,6 +219,7 @@ func (l *lowering) variable(v variable) operand {
 		l.local = alignTo(l.local, max(v.align, 8))
 		o := located(uint64(l.local), local)
 		l.local += v.bytes
+		l.deepest = max(l.deepest, l.local)
 		return o
 	}
 	panic(&SyntaxError{l.module.Name, v.line, "a variable of space " + v.space + " in a body"})
@@ -329,8 +331,9 @@ func (l *lowering) call(names *scope, st statement) {
 		}
 		params[v.name] = o
 	}
-	end := fmt.Sprintf("end#%d", l.serial+1)
+	end, frame := fmt.Sprintf("end#%d", l.serial+1), l.local
 	l.function(f, params, end)
+	l.local = frame
 }
 
 // resolve finds the targets of branches and where dynamic shared memory begins.

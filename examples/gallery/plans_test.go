@@ -1,0 +1,98 @@
+package gallery
+
+import (
+	"cmp"
+	"errors"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/equations"
+	"github.com/gpc-engine/gpc/examples/gallery/cartpole"
+	"github.com/gpc-engine/gpc/export"
+	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/kernels"
+	"github.com/gpc-engine/gpc/kernels/driver"
+	"github.com/gpc-engine/gpc/kernels/images"
+	"github.com/gpc-engine/gpc/kernels/shim"
+	"github.com/gpc-engine/gpc/ocp"
+)
+
+// writer is a domain.Planner that only writes the text of plans.
+type writer struct{ text *export.DevicePlans }
+
+func (w *writer) NewPlans(p domain.Problem, steps int, tolerance float64, iterations int) (domain.Plans, error) {
+	var err error
+	w.text, err = export.PlansOf(p, steps, tolerance, iterations)
+	return nil, cmp.Or(err, errors.ErrUnsupported)
+}
+
+// solversOnDevice opens the CUDA backend with the exact solvers of cases: the host shim with what is written of them built in, or, where
+// tests run on PTX or a GPU, a device that they are compiled for.
+func solversOnDevice(t *testing.T, cases []domain.Case) *kernels.Backend {
+	t.Helper()
+	var d driver.Driver
+	if shim.OnGPU() || shim.OnPTX() {
+		d = shim.Device(t)
+	} else {
+		sources := require.Get(require.Get(images.Find("."))(t).Sources("kernels"))(t)
+		for _, c := range cases {
+			var w writer
+			if _, err := c.Solver.(*ocp.Solver).On(&w); !errors.Is(err, errors.ErrUnsupported) {
+				t.Fatal(err)
+			}
+			path := filepath.Join(t.TempDir(), w.text.Name+".cu")
+			require.OK(t, os.WriteFile(path, []byte(w.text.Text), 0o600))
+			sources = append(sources, path)
+		}
+		d = shim.OpenFiles(t, sources...)
+	}
+	b := require.Get(kernels.New(require.Get(driver.Open(d, 0))(t), kernels.Options{}))(t)
+	t.Cleanup(func() { require.OK(t, b.Close()) })
+	return b
+}
+
+// TestSamplesThatADeviceSolves holds the samples whose plans a device solves to those of the CPU: as many, of the same cost where the CPU
+// finds one optimum, and hardly an iteration is left to the CPU. One plant ends, one runs on, and one foresees its prices.
+func TestSamplesThatADeviceSolves(t *testing.T) {
+	systems := []equations.System{cartpole.System(), RunningOn()[0]}
+	if !testing.Short() {
+		systems = slices.Concat(Systems()[2:3], Systems()[6:7], systems, Foreseeing()[:1])
+	}
+	var cases []domain.Case
+	for _, y := range systems {
+		cases = append(cases, require.Get(y.Case())(t))
+	}
+	b := solversOnDevice(t, cases)
+	for _, c := range cases {
+		plain := c.Solver.(*ocp.Solver)
+		device := require.Get(plain.On(b))(t).(*ocp.Solver)
+		axes := plain.Parameters()
+		for scenario, pref := range []domain.Preference{{Adaptive: true}, {W: equal(c.Problem.Spec().ObjectiveSize())}} {
+			p := make([]float64, len(axes))
+			for i, a := range axes {
+				p[i] = a.Lo + (a.Hi-a.Lo)*(0.3+0.3*float64(scenario))
+			}
+			before := plain.Counts().Iterations
+			want := require.Get(plain.Solve(scenario, p, pref, domain.WeightedSum, 5))(t)
+			own := plain.Counts().Iterations - before
+			got := require.Get(device.Solve(scenario, p, pref, domain.WeightedSum, 5))(t)
+			left := plain.Counts().Iterations - before - own // the counters are shared
+			worst := 0.0
+			for i := range min(len(got), len(want)) {
+				for k, u := range got[i].U {
+					worst = math.Max(worst, math.Abs(u-want[i].U[k])/(c.Problem.Spec().Action[k].Hi-c.Problem.Spec().Action[k].Lo))
+				}
+			}
+			t.Logf("%s: %d samples, CPU %d; actions within %.1e; %d iterations of the CPU, without a device %d", c.Problem.Spec().Name, len(got), len(want), worst, left, own)
+			if len(got) != len(want) || left > own/10 {
+				t.Errorf("%s: %d samples by %d iterations of the CPU, without a device %d by %d", c.Problem.Spec().Name, len(got), left, len(want), own)
+			}
+		}
+	}
+}
+
+func equal(n int) []float64 { return slices.Repeat([]float64{1 / float64(n)}, n) }

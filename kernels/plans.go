@@ -1,0 +1,243 @@
+package kernels
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+
+	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/export"
+	"github.com/gpc-engine/gpc/kernels/driver"
+	"github.com/gpc-engine/gpc/kernels/images"
+)
+
+const (
+	// planWarps are the warps of a multiprocessor that have a plan each: as many as 168 registers a lane leave room for.
+	planWarps = 12
+	planBlock = 128
+	// planBytes bound the jobs of one launch.
+	planBytes = 64 << 20
+)
+
+// Where a job has what its head says, as export/templates/plans.tmpl has it.
+const (
+	planSteps = iota
+	planHeld
+	planBarrier
+	planAdaptive
+	planFrom
+	planRests
+	planMu
+	planRho
+	planScale
+	planConverged
+	planIterations
+	planCost
+	planKKT
+	planHead = 16
+)
+
+// plansJob is the argument of gpc_plans.
+type plansJob struct {
+	jobs, space, next driver.Pointer
+	count, stride     int32
+}
+
+var _ domain.Planner = (*Backend)(nil)
+
+// planSolver is a domain.Plans of one problem.
+type planSolver struct {
+	backend *Backend
+	text    *export.DevicePlans
+	spec    *domain.Spec
+	kernel  string
+	memory  *memory
+	jobs    driver.Pointer
+	space   driver.Pointer
+	next    driver.Pointer
+	host    *driver.HostMemory
+	room    int // jobs that fit
+}
+
+// NewPlans implements domain.Planner by what export.PlansOf writes, compiled by NVRTC. The same plans again are the same object.
+func (b *Backend) NewPlans(p domain.Problem, steps int, tolerance float64, iterations int) (domain.Plans, error) {
+	text, err := export.PlansOf(p, steps, tolerance, iterations)
+	if err != nil {
+		return nil, err
+	}
+	s := &planSolver{backend: b, text: text, spec: p.Spec(), kernel: "gpc_plans_" + text.Name, memory: &memory{}}
+	err = b.execute(func(t *driver.Thread) error {
+		var sets []*images.Set
+		if !b.context.Driver().HostShim() { // which has what was built into it
+			version, err := b.context.Driver().Version()
+			if err != nil {
+				return err
+			}
+			folder, err := compiled(&text.Device, b.device, version, 0, func(text string) { b.Tell(text, text) })
+			if err != nil {
+				return err
+			}
+			set, err := images.New(folder)
+			if err != nil {
+				return err
+			}
+			sets = append(sets, set)
+		}
+		_, err := b.kernelOf(t, images.NewModules(sets...), s.kernel)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("plans of %s: %w", p.Spec().Name, err)
+	}
+	runtime.AddCleanup(s, func(m *memory) { b.discard(m.free) }, s.memory)
+	return s, nil
+}
+
+// Places implements domain.Plans.
+func (s *planSolver) Places() int { return planWarps * max(s.backend.device.Multiprocessors, 1) }
+
+// Solve implements domain.Plans.
+func (s *planSolver) Solve(ctx context.Context, jobs []*domain.PlanJob) error {
+	for len(jobs) > 0 {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		n := min(len(jobs), max(planBytes/(8*s.text.Stride), 1))
+		if err := s.backend.execute(func(t *driver.Thread) error { return s.launch(t, jobs[:n]) }); err != nil {
+			return err
+		}
+		jobs = jobs[n:]
+	}
+	return nil
+}
+
+func (s *planSolver) launch(t *driver.Thread, jobs []*domain.PlanJob) error {
+	q := s.backend.queue(t)
+	if len(jobs) > s.room {
+		if err := s.memory.free(t); err != nil {
+			return err
+		}
+		s.room = 0
+		s.jobs, s.host = q.alloc(s.memory, 8*s.text.Stride*len(jobs)), q.allocHost(s.memory, 8*s.text.Stride*len(jobs))
+		s.space, s.next = q.alloc(s.memory, 8*s.text.Space*s.warps(len(jobs))), q.alloc(s.memory, 4)
+		if q.err != nil {
+			return q.err
+		}
+		s.room = len(jobs)
+	}
+	all := driver.HostSlice[float64](s.host, 0, s.text.Stride*len(jobs))
+	for i, j := range jobs {
+		s.pack(j, all[i*s.text.Stride:(i+1)*s.text.Stride])
+	}
+	q.upload(s.jobs, s.host, 0, 8*len(all))
+	q.enqueue(func() error { return t.ZeroAsync(s.next, 4, q.stream) })
+	job := plansJob{jobs: s.jobs, space: s.space, next: s.next, count: int32(len(jobs)), stride: int32(s.text.Stride)}
+	q.launch(s.kernel, driver.Dim{X: s.warps(len(jobs)) * 32 / planBlock}, planBlock, 0, driver.Struct(&job))
+	q.download(s.host, 0, s.jobs, 8*len(all))
+	if err := q.wait(); err != nil {
+		return err
+	}
+	for i, j := range jobs {
+		s.unpack(j, all[i*s.text.Stride:(i+1)*s.text.Stride])
+	}
+	return nil
+}
+
+// warps of a launch fill its blocks.
+func (s *planSolver) warps(jobs int) int {
+	each := planBlock / 32
+	return ceil(min(jobs, s.Places()), each) * each
+}
+
+// pack writes a job.
+func (s *planSolver) pack(j *domain.PlanJob, out []float64) {
+	d := s.text
+	clear(out[:d.Stride])
+	out[planSteps], out[planHeld], out[planBarrier] = float64(j.Steps), number(j.Held), j.Barrier
+	out[planAdaptive], out[planFrom] = number(j.Preference.Adaptive), number(j.From != nil)
+	at := out[planHead:]
+	copy(at, j.S)
+	copy(at[len(j.S):], j.C)
+	at = at[d.Inputs:]
+	copy(at, j.Preference.W)
+	at = at[d.Objectives:]
+	for i := range j.Room {
+		at[i] = j.Room[i]
+		if d.MarginSizes != nil {
+			at[i] /= d.MarginSizes[i]
+		}
+	}
+	at = at[d.Margins:]
+	if j.Terminal != nil {
+		out[planRests] = 1
+		n := len(j.Terminal.At)
+		for i, a := range d.MovingEntries {
+			at[i], at[d.Moving+i] = j.Terminal.At[a], j.Terminal.Slope[a]
+			for k, b := range d.MovingEntries {
+				at[2*d.Moving+i*d.Moving+k] = j.Terminal.Curvature[a*n+b]
+			}
+		}
+	}
+	at = at[2*d.Moving+d.Moving*d.Moving:]
+	arrays := s.arrays(at, j)
+	if j.From == nil {
+		copy(arrays[0].numbers, j.Start)
+		return
+	}
+	from := j.From
+	out[planMu], out[planRho], out[planScale], out[planConverged] = from.Barrier, from.Penalty, from.Scale, number(from.Solved)
+	for i, values := range [...][]float64{from.Actions, from.States, from.Dynamics, from.Limits, from.Lower, from.Upper, from.Factor, from.Gains} {
+		a := &arrays[i]
+		last := from.Steps + a.rows - j.Steps - 1
+		for t := range a.rows {
+			copy(a.row(t), values[min(t+j.Shift, last)*a.width:][:a.width])
+		}
+	}
+}
+
+// planArray is an array of a solution in a job: rows of numbers of a width, each so many behind the one before.
+type planArray struct {
+	numbers             []float64
+	rows, width, stride int
+}
+
+func (a *planArray) row(t int) []float64 { return a.numbers[t*a.stride:][:a.width] }
+
+func (a *planArray) values() []float64 {
+	all := make([]float64, 0, a.rows*a.width)
+	for t := range a.rows {
+		all = append(all, a.row(t)...)
+	}
+	return all
+}
+
+// arrays are those of a domain.PlanSolution in its order.
+func (s *planSolver) arrays(at []float64, j *domain.PlanJob) (all [8]planArray) {
+	d := s.text
+	for i, a := range [8]struct{ more, width, stride int }{
+		{0, d.Actions, d.Actions}, {1, len(j.S) + len(j.C), d.Inputs}, {1, d.Moving, d.Moving}, {0, d.Margins, d.Margins},
+		{0, d.Actions, d.Actions}, {0, d.Actions, d.Actions}, {0, d.Actions * d.Actions, d.Actions * d.Actions}, {0, d.Moving * d.Actions, d.Moving * d.Actions},
+	} {
+		n := (d.Steps + a.more) * a.stride
+		all[i], at = planArray{at[:n], j.Steps + a.more, a.width, a.stride}, at[n:]
+	}
+	return all
+}
+
+// unpack reads where a job has ended.
+func (s *planSolver) unpack(j *domain.PlanJob, in []float64) {
+	d := s.text
+	a := s.arrays(in[planHead+d.Inputs+d.Objectives+d.Margins+2*d.Moving+d.Moving*d.Moving:], j)
+	j.Solution = domain.PlanSolution{
+		Solved: in[planConverged] == 1, Steps: j.Steps, Iterations: int(in[planIterations]), Cost: in[planCost], KKT: in[planKKT],
+		Actions: a[0].values(), States: a[1].values(), Dynamics: a[2].values(), Limits: a[3].values(), Lower: a[4].values(), Upper: a[5].values(),
+		Factor: a[6].values(), Gains: a[7].values(), Barrier: in[planMu], Penalty: in[planRho], Scale: in[planScale],
+	}
+}
+
+func number(v bool) float64 {
+	if v {
+		return 1
+	}
+	return 0
+}
