@@ -267,7 +267,7 @@ type SolverAbilities struct {
 	// On is a solver whose solves are those of a device where it can solve them; they are checked, and the others solved, by the CPU.
 	// An error says why it can solve none.
 	On func(Planner) (Solver, error)
-	// Places, of a solver that is On a device, is how many solves at once use all of it; 0: as many as there are processors.
+	// Places, of a solver that is On a device, is how many solves at once use all of it; 0: one a processor.
 	Places int
 }
 

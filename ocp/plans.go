@@ -93,7 +93,7 @@ func (d *device) begin() {
 	}
 }
 
-// run solves one batch: of as many requests as have places, and at least one.
+// run solves one batch: the first requests that the places have room for, and at least one.
 func (d *device) run() {
 	d.lock.Lock()
 	n := 0
@@ -133,14 +133,14 @@ const verifyIterations = 2 * warmIterations
 // given starts follow a warm solve that failed, and retries follow where none is solved.
 func (t *task) solveByDevice(pref domain.Preference, ending *terminalCost, configure func(*program)) (*Trajectory, error) {
 	s, d := t.solver, t.solver.device
-	if d == nil || t.steps > s.opt.Horizon || t.following || t.pinned != nil || t.states != nil || len(s.blocks) > 0 {
+	if d == nil || t.steps > s.opt.Horizon || t.following || t.pinned != nil || t.states != nil {
 		return nil, nil
 	}
-	given, all := len(t.starts), len(t.starts)+t.ownStarts
+	all := len(t.starts) + t.ownStarts
 	rounds := [3][2]int{{0, all}, {}, {all, all + t.retries}}
 	var jobs []*domain.PlanJob
 	if t.neighbour != nil && t.neighbour.view != nil {
-		rounds[0], rounds[1] = [2]int{given, all}, [2]int{0, given}
+		rounds[0][0], rounds[1][1] = len(t.starts), len(t.starts)
 		jobs = append(jobs, t.job(pref, ending))
 		jobs[0].Warm, jobs[0].Shift = t.neighbour.view, t.shift
 	}
@@ -182,11 +182,11 @@ func (t *task) solveByDevice(pref domain.Preference, ending *terminalCost, confi
 		return nil, s.ctx.Err()
 	}
 	defer d.occupy()()
-	found := t.verify(best, configure)
+	trajectory := t.verify(best, configure)
 	if err := s.ctx.Err(); err != nil {
 		return nil, err
 	}
-	return found, nil
+	return trajectory, nil
 }
 
 // job is a solve of the task by a device.
@@ -207,7 +207,7 @@ func (t *task) verify(plan *domain.PlanSolution, configure func(*program)) *Traj
 	return t.continueSolve(configure, verifyIterations, func(p *ipm, initial []float64) bool { return p.adopt(start, initial) })
 }
 
-// plan views the iterate as a device's.
+// plan views the iterate as a device's plan.
 func (p *ipm) plan() *domain.PlanSolution {
 	return &domain.PlanSolution{
 		Solved: true, Steps: p.q.steps, Cost: p.cur.f, Actions: p.cur.v, States: p.cur.x, Dynamics: p.lambda, Limits: p.z, Lower: p.zl, Upper: p.zu,
@@ -215,7 +215,7 @@ func (p *ipm) plan() *domain.PlanSolution {
 	}
 }
 
-// neighbour views a plan as a workspace that a solve of the program continues from; nil where its sizes or settings are others.
+// neighbour views a device's plan as a workspace that a solve continues from; nil where its sizes or settings are others.
 func (q *program) neighbour(plan *domain.PlanSolution, steps int) *ipm {
 	for _, b := range []struct {
 		values []float64
@@ -234,6 +234,7 @@ func (q *program) neighbour(plan *domain.PlanSolution, steps int) *ipm {
 	return (&program{steps: steps, nX: q.nX, isActive: q.isActive, blocked: make([]bool, steps)}).iterate(plan)
 }
 
+// iterate views a plan as a workspace of the layout q.
 func (q *program) iterate(plan *domain.PlanSolution) *ipm {
 	return &ipm{
 		q: q, cur: &point{v: plan.Actions, x: plan.States}, lambda: plan.Dynamics, z: plan.Limits, zl: plan.Lower, zu: plan.Upper,

@@ -9,8 +9,10 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/gpc-engine/gpc/dataset"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/simd/parallel"
+	"github.com/gpc-engine/gpc/internal/testing/require"
 )
 
 // Twin is a domain.Plans that solves jobs by the method itself, one by one.
@@ -224,4 +226,25 @@ func (c tally) Solve(_ context.Context, jobs []*domain.PlanJob) error {
 	}
 	c.busy.Add(-1)
 	return nil
+}
+
+// A dataset by a device is the same however its solves come together in batches.
+func TestADatasetOfADevice(t *testing.T) {
+	plain := newTanks(Options{})
+	var hashes []string
+	for _, chunk := range []int{1, 6} {
+		twin, device := NewTwin(require.Get(New(stagedTanks{}, plain.axes, plain.initial, Options{Perturbed: 2, Horizon: 12}))(t))
+		dir := t.TempDir()
+		counters := require.Get(dataset.Generate(t.Context(), domain.Case{Problem: stagedTanks{}, Solver: device}, dataset.Options{
+			Scenarios: 6, Adaptive: true, Weights: dataset.Weights{Count: 1}, Seed: 3, OutDir: dir, Chunk: chunk,
+		}, nil))(t)
+		if n := twin.Jobs.Load(); counters.Retained != 6 || n < 30 || device.Counts().Iterations > n/10 {
+			t.Errorf("%+v of %d jobs in %d batches, the CPU did %+v", counters, n, twin.Batches.Load(), device.Counts())
+		}
+		t.Logf("%d jobs in %d batches", twin.Jobs.Load(), twin.Batches.Load())
+		hashes = append(hashes, require.Get(dataset.Open(dir))(t).Hash())
+	}
+	if hashes[0] != hashes[1] {
+		t.Error("parts of one and of six scenarios are different datasets")
+	}
 }
