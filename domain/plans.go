@@ -2,19 +2,16 @@ package domain
 
 import "context"
 
-// Planner is a device that solves plans; SolverAbilities.On takes one. The CUDA backend is one.
-type Planner interface {
-	// NewPlans makes the exact solver of a problem for plans of at most the given steps. The tolerance is of the scaled optimality
-	// conditions. An error says why there is none, errors.ErrUnsupported that there is no device (any more).
-	NewPlans(p Problem, steps int, tolerance float64, iterations int) (Plans, error)
-}
+// Planner makes the exact solver of a problem on a device, for plans of at most the given steps. The tolerance is of the scaled
+// optimality conditions. An error says why there is none, errors.ErrUnsupported that there is no device (any more).
+type Planner func(p Problem, steps int, tolerance float64, iterations int) (*Plans, error)
 
 // Plans solves plans of one problem side by side, thousands at once.
-type Plans interface {
-	// Places is how many plans take no more time together than one alone.
-	Places() int
-	// Solve fills in the Solution of every job. One goroutine calls it at a time. An error is of the device: then nothing is solved.
-	Solve(ctx context.Context, jobs []*PlanJob) error
+type Plans struct {
+	Places int // plans that take no more time together than one alone
+	// Solve fills in the Solution of every job. One goroutine calls it at a time. After an error nothing is solved;
+	// errors.ErrUnsupported asks the caller to go on without it.
+	Solve func(ctx context.Context, jobs []*PlanJob) error
 }
 
 // PlanJob is a weighted sum to minimise over a few steps from a state. Its solver begins at a start plan, or at the solution of

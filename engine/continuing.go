@@ -39,7 +39,7 @@ type continuing struct {
 
 var (
 	_ domain.Accelerator = (*continuing)(nil)
-	_ domain.Planner     = (*continuing)(nil)
+	_ backend.Planner    = (*continuing)(nil)
 )
 
 // reportMove is told when an object moves because of err.
@@ -123,9 +123,9 @@ func (c *continuing) Program(images fs.FS, kernels ...string) (domain.Program, e
 	return program{p, c}, c.unsupported(err)
 }
 
-// NewPlans implements domain.Planner on the first backend, as Program.
-func (c *continuing) NewPlans(problem domain.Problem, steps int, tolerance float64, iterations int) (domain.Plans, error) {
-	planner, ok := c.first.(domain.Planner)
+// NewPlans implements backend.Planner on the first backend, as Program.
+func (c *continuing) NewPlans(problem domain.Problem, steps int, tolerance float64, iterations int) (*domain.Plans, error) {
+	planner, ok := c.first.(backend.Planner)
 	if !ok || c.isFirstLost() {
 		return nil, errors.ErrUnsupported
 	}
@@ -133,16 +133,9 @@ func (c *continuing) NewPlans(problem domain.Problem, steps int, tolerance float
 	if err != nil {
 		return nil, c.unsupported(err)
 	}
-	return devicePlans{p, c}, nil
-}
-
-type devicePlans struct {
-	domain.Plans
-	owner *continuing
-}
-
-func (p devicePlans) Solve(ctx context.Context, jobs []*domain.PlanJob) error {
-	return p.owner.unsupported(p.Plans.Solve(ctx, jobs))
+	return &domain.Plans{Places: p.Places, Solve: func(ctx context.Context, jobs []*domain.PlanJob) error {
+		return c.unsupported(p.Solve(ctx, jobs))
+	}}, nil
 }
 
 // unsupported tells of a fault of a program or of plans and makes it errors.ErrUnsupported.

@@ -72,11 +72,11 @@ func Open(o Options) (e Engine, reason string, err error) {
 
 // OnDevice is a solver whose solves are those of an engine that is a GPU, where it can solve them; why it cannot is told once.
 func OnDevice(e Engine, solver domain.Solver, name string) domain.Solver {
-	planner, ok := e.(domain.Planner)
+	planner, ok := e.(backend.Planner)
 	if !ok || e.Describe().Name != "cuda" {
 		return solver
 	}
-	device, err := domain.AbilitiesOfSolver(solver).On(planner)
+	device, err := domain.AbilitiesOfSolver(solver).On(planner.NewPlans)
 	if err == nil {
 		return device
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/export"
+	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/kernels/driver"
 	"github.com/gpc-engine/gpc/kernels/images"
 )
@@ -43,9 +44,9 @@ type plansJob struct {
 	count, stride     int32
 }
 
-var _ domain.Planner = (*Backend)(nil)
+var _ backend.Planner = (*Backend)(nil)
 
-// planSolver is a domain.Plans of one problem.
+// planSolver is the memory of a domain.Plans.
 type planSolver struct {
 	backend *Backend
 	text    *export.DevicePlans
@@ -59,8 +60,8 @@ type planSolver struct {
 	room    int // jobs that fit
 }
 
-// NewPlans implements domain.Planner by what export.PlansOf writes, compiled by NVRTC. The same plans again are the same object.
-func (b *Backend) NewPlans(p domain.Problem, steps int, tolerance float64, iterations int) (domain.Plans, error) {
+// NewPlans implements backend.Planner by what export.PlansOf writes, compiled by NVRTC.
+func (b *Backend) NewPlans(p domain.Problem, steps int, tolerance float64, iterations int) (*domain.Plans, error) {
 	text, err := export.PlansOf(p, steps, tolerance, iterations)
 	if err != nil {
 		return nil, err
@@ -90,14 +91,12 @@ func (b *Backend) NewPlans(p domain.Problem, steps int, tolerance float64, itera
 		return nil, fmt.Errorf("plans of %s: %w", p.Spec().Name, err)
 	}
 	runtime.AddCleanup(s, func(m *memory) { b.discard(m.free) }, s.memory)
-	return s, nil
+	return &domain.Plans{Places: s.places(), Solve: s.solve}, nil
 }
 
-// Places implements domain.Plans.
-func (s *planSolver) Places() int { return planWarps * max(s.backend.device.Multiprocessors, 1) }
+func (s *planSolver) places() int { return planWarps * max(s.backend.device.Multiprocessors, 1) }
 
-// Solve implements domain.Plans.
-func (s *planSolver) Solve(ctx context.Context, jobs []*domain.PlanJob) error {
+func (s *planSolver) solve(ctx context.Context, jobs []*domain.PlanJob) error {
 	for len(jobs) > 0 {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -146,7 +145,7 @@ func (s *planSolver) launch(t *driver.Thread, jobs []*domain.PlanJob) error {
 // warps of a launch fill its blocks.
 func (s *planSolver) warps(jobs int) int {
 	const group = planBlock / 32
-	return ceil(min(jobs, s.Places()), group) * group
+	return ceil(min(jobs, s.places()), group) * group
 }
 
 // pack writes a job.

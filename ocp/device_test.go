@@ -3,6 +3,7 @@ package ocp_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"reflect"
 	"sync"
@@ -104,7 +105,7 @@ func TestADeviceThatErrs(t *testing.T) {
 		"an error":    nil,
 	} {
 		twin, device := ocp.NewTwin(plain)
-		if twin.Err = errors.New("out of memory"); spoil != nil {
+		if twin.Err = fmt.Errorf("out of memory: %w", errors.ErrUnsupported); spoil != nil {
 			twin.Err, twin.Spoil = nil, func(job *domain.PlanJob) { spoil(&job.Solution) }
 		}
 		if got := solved(t, device, pref); !(apart(got, want) <= 1e-7) || name != "another plan" && !reflect.DeepEqual(got, want) {
@@ -113,6 +114,15 @@ func TestADeviceThatErrs(t *testing.T) {
 		if n := twin.Batches.Load(); spoil == nil && n != 1 {
 			t.Errorf("%d batches of a device that failed, want 1", n)
 		}
+	}
+}
+
+// A fault of a device that nothing goes on for ends the solve.
+func TestAFaultOfADeviceEndsTheSolve(t *testing.T) {
+	twin, device := ocp.NewTwin(gallerySolver(t, require.Get(flight())(t), quadrotor.System(), 1))
+	twin.Err = errors.New("the device is lost")
+	if _, err := device.Solve(0, make([]float64, len(device.Parameters())), fixed, domain.WeightedSum, 1); !errors.Is(err, twin.Err) {
+		t.Errorf("got %v, want %v", err, twin.Err)
 	}
 }
 

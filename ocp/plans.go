@@ -1,9 +1,9 @@
 package ocp
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"runtime"
 	"slices"
@@ -15,22 +15,22 @@ import (
 // device collects the plans that many goroutines want solved, and has a domain.Plans solve them in batches. While a batch runs,
 // the next one gathers. It also waits until the plans of the last one are verified: most of their solves soon want another.
 type device struct {
-	plans     domain.Plans
+	plans     *domain.Plans
 	q         *program      // with the layout of all plans; read only
 	cores     chan struct{} // each a place of a solve on the CPU
 	lock      sync.Mutex
 	requests  []*planRequest
 	jobs      int // of the requests
 	running   bool
-	failed    bool // the CPU solves everything
-	verifying int  // requests of past batches
+	err       error // of the plans: the CPU solves everything, or nothing is solved any more
+	verifying int   // requests of past batches
 }
 
 // planRequest is what one goroutine waits for.
 type planRequest struct {
 	ctx    context.Context
 	jobs   []*domain.PlanJob
-	solved chan bool
+	solved chan error
 }
 
 // On is domain.SolverAbilities.On. Without domain.Stages, with corners that are rounded, and in blocks, the CPU solves everything.
@@ -40,9 +40,9 @@ func (s *Solver) On(planner domain.Planner) (domain.Solver, error) {
 	case q.stagesErr != nil:
 		return nil, q.stagesErr
 	case q.staged == nil || q.levels > 0 || len(s.opt.Blocks) > 0:
-		return nil, fmt.Errorf("a problem without equations, with corners or with plans of blocks: %w", errors.ErrUnsupported)
+		return nil, errors.New("a problem without equations, with corners, or with plans in blocks")
 	}
-	plans, err := planner.NewPlans(s.problem, s.opt.Horizon, s.opt.Tolerance, s.opt.Iterations)
+	plans, err := planner(s.problem, s.opt.Horizon, s.opt.Tolerance, s.opt.Iterations)
 	if err != nil {
 		return nil, err
 	}
@@ -60,22 +60,22 @@ func (s *Solver) places() int {
 	if s.device == nil {
 		return 0
 	}
-	return s.device.plans.Places()
+	return s.device.plans.Places
 }
 
-// solve has jobs solved. It returns false where the device or the context ended; else finish comes after what the caller does
-// with the solutions.
-func (d *device) solve(ctx context.Context, jobs []*domain.PlanJob) bool {
-	r := &planRequest{ctx, jobs, make(chan bool, 1)}
+// solve has jobs solved. After an error, of the device or the context, none is; else finish comes after what the caller does with
+// the solutions.
+func (d *device) solve(ctx context.Context, jobs []*domain.PlanJob) error {
+	r := &planRequest{ctx, jobs, make(chan error, 1)}
 	d.lock.Lock()
 	d.requests, d.jobs = append(d.requests, r), d.jobs+len(jobs)
 	d.begin()
 	d.lock.Unlock()
-	if <-r.solved {
-		return true
+	err := <-r.solved
+	if err != nil {
+		d.finish()
 	}
-	d.finish()
-	return false
+	return err
 }
 
 func (d *device) finish() {
@@ -87,7 +87,7 @@ func (d *device) finish() {
 
 // begin runs the next batch if it is time. The lock is held.
 func (d *device) begin() {
-	if !d.running && len(d.requests) > 0 && (d.verifying == 0 || d.jobs >= d.plans.Places()) {
+	if !d.running && len(d.requests) > 0 && (d.verifying == 0 || d.jobs >= d.plans.Places) {
 		d.running = true
 		go d.run()
 	}
@@ -98,20 +98,25 @@ func (d *device) run() {
 	d.lock.Lock()
 	n := 0
 	var jobs []*domain.PlanJob
-	for ; n < len(d.requests) && (n == 0 || len(jobs)+len(d.requests[n].jobs) <= d.plans.Places()); n++ {
+	for ; n < len(d.requests) && (n == 0 || len(jobs)+len(d.requests[n].jobs) <= d.plans.Places); n++ {
 		jobs = append(jobs, d.requests[n].jobs...)
 	}
 	batch := d.requests[:n:n]
 	d.requests, d.jobs = d.requests[n:], d.jobs-len(jobs)
-	ctx, ok := batch[0].ctx, !d.failed
+	ctx := batch[0].ctx
+	err := cmp.Or(d.err, ctx.Err())
 	d.lock.Unlock()
-	ok = ok && ctx.Err() == nil && d.plans.Solve(ctx, jobs) == nil
+	if err == nil {
+		err = d.plans.Solve(ctx, jobs)
+	}
 	d.lock.Lock()
 	defer d.lock.Unlock()
-	d.failed = d.failed || !ok && ctx.Err() == nil
+	if ctx.Err() == nil {
+		d.err = err
+	}
 	d.running, d.verifying = false, d.verifying+n
 	for _, r := range batch {
-		r.solved <- ok
+		r.solved <- err
 	}
 	d.begin()
 }
@@ -165,8 +170,12 @@ func (t *task) solveByDevice(pref domain.Preference, ending *terminalCost, confi
 		if verifying {
 			d.finish()
 		}
-		if verifying = d.solve(s.ctx, jobs); !verifying {
+		err := d.solve(s.ctx, jobs)
+		if verifying = err == nil; errors.Is(err, errors.ErrUnsupported) {
 			return nil, s.ctx.Err()
+		}
+		if err != nil {
+			return nil, err
 		}
 		for _, job := range jobs {
 			if plan := &job.Solution; plan.Solved && (best == nil || plan.Cost < best.Cost) {

@@ -33,17 +33,17 @@ func NewTwin(s *Solver) (*Twin, *Solver) {
 
 // On is the solver on the twin.
 func (w *Twin) On(s *Solver) *Solver {
-	on, err := s.On(w)
+	on, err := s.On(w.NewPlans)
 	if err != nil {
 		panic(err)
 	}
 	return on.(*Solver)
 }
 
-// NewPlans implements domain.Planner.
-func (w *Twin) NewPlans(domain.Problem, int, float64, int) (domain.Plans, error) { return w, nil }
-
-func (w *Twin) Places() int { return 16 }
+// NewPlans is a domain.Planner.
+func (w *Twin) NewPlans(domain.Problem, int, float64, int) (*domain.Plans, error) {
+	return &domain.Plans{Places: 16, Solve: w.Solve}, nil
+}
 
 func (w *Twin) Solve(ctx context.Context, jobs []*domain.PlanJob) error {
 	w.Batches.Add(1)
@@ -104,8 +104,6 @@ type gate struct {
 	end   chan error
 }
 
-func (gate) Places() int { return 3 }
-
 func (g gate) Solve(_ context.Context, jobs []*domain.PlanJob) error {
 	g.calls <- jobs
 	return <-g.end
@@ -116,11 +114,11 @@ func (g gate) Solve(_ context.Context, jobs []*domain.PlanJob) error {
 func TestBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := gate{make(chan []*domain.PlanJob), make(chan error)}
-		d := &device{plans: g}
+		d := &device{plans: &domain.Plans{Places: 3, Solve: g.Solve}}
 		ctx, cancel := context.WithCancel(t.Context())
 		answers := make(chan bool, 9)
 		request := func(n int) {
-			go func() { answers <- d.solve(ctx, make([]*domain.PlanJob, n)) }()
+			go func() { answers <- d.solve(ctx, make([]*domain.PlanJob, n)) == nil }()
 			synctest.Wait()
 		}
 		batch := func(jobs int, err error, want ...bool) {
@@ -187,7 +185,7 @@ func TestBatches(t *testing.T) {
 // Each job of many goroutines is solved once, one batch at a time, also where some end early.
 func TestManyRequests(t *testing.T) {
 	var busy, solved atomic.Int64
-	d := &device{plans: tally{&busy, &solved}}
+	d := &device{plans: &domain.Plans{Places: 16, Solve: tally{&busy, &solved}.Solve}}
 	parallel.Each(40, 400, func(_, i int) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
@@ -198,7 +196,7 @@ func TestManyRequests(t *testing.T) {
 		for k := range jobs {
 			jobs[k] = new(domain.PlanJob)
 		}
-		if d.solve(ctx, jobs) {
+		if d.solve(ctx, jobs) == nil {
 			d.finish()
 			for _, job := range jobs {
 				if job.Steps != 1 {
@@ -213,8 +211,6 @@ func TestManyRequests(t *testing.T) {
 }
 
 type tally struct{ busy, solved *atomic.Int64 }
-
-func (tally) Places() int { return 16 }
 
 func (c tally) Solve(_ context.Context, jobs []*domain.PlanJob) error {
 	if c.busy.Add(1) != 1 {

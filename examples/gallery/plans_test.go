@@ -24,7 +24,7 @@ import (
 // writer is a domain.Planner that only writes the text of plans.
 type writer struct{ text *export.DevicePlans }
 
-func (w *writer) NewPlans(p domain.Problem, steps int, tolerance float64, iterations int) (domain.Plans, error) {
+func (w *writer) NewPlans(p domain.Problem, steps int, tolerance float64, iterations int) (*domain.Plans, error) {
 	var err error
 	w.text, err = export.PlansOf(p, steps, tolerance, iterations)
 	return nil, cmp.Or(err, errors.ErrUnsupported)
@@ -41,7 +41,7 @@ func solversOnDevice(t *testing.T, cases []domain.Case) *kernels.Backend {
 		sources := require.Get(require.Get(images.Find("."))(t).Sources("kernels"))(t)
 		for _, c := range cases {
 			var w writer
-			if _, err := c.Solver.(*ocp.Solver).On(&w); !errors.Is(err, errors.ErrUnsupported) {
+			if _, err := c.Solver.(*ocp.Solver).On(w.NewPlans); !errors.Is(err, errors.ErrUnsupported) {
 				t.Fatal(err)
 			}
 			path := filepath.Join(t.TempDir(), w.text.Name+".cu")
@@ -69,7 +69,7 @@ func TestSamplesThatADeviceSolves(t *testing.T) {
 	b := solversOnDevice(t, cases)
 	for _, c := range cases {
 		plain := c.Solver.(*ocp.Solver)
-		device := require.Get(plain.On(b))(t).(*ocp.Solver)
+		device := require.Get(plain.On(b.NewPlans))(t).(*ocp.Solver)
 		axes := plain.Parameters()
 		for scenario, pref := range []domain.Preference{{Adaptive: true}, {W: equal(c.Problem.Spec().ObjectiveSize())}} {
 			p := make([]float64, len(axes))

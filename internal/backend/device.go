@@ -17,6 +17,11 @@ type DeviceFunctions interface {
 // Teller is implemented by a backend that says what it leaves to the CPU, once for each key.
 type Teller interface{ Tell(key, text string) }
 
+// Planner is implemented by a backend that solves plans (domain.Planner).
+type Planner interface {
+	NewPlans(p domain.Problem, steps int, tolerance float64, iterations int) (*domain.Plans, error)
+}
+
 // DeviceRows are points to run device functions at, a row each: states, contexts,
 // actions and priorities.
 type DeviceRows struct{ S, C, U, Sigma [][]float64 }
