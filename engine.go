@@ -204,7 +204,7 @@ func (c *Case) Dataset(ctx context.Context, policy string, e engine.Options, opt
 		}
 		def.Solver, opt.KeptOff = samples, def.Level
 	}
-	if domain.AbilitiesOfSolver(def.Solver).On != nil && !opt.Distil {
+	if a := domain.AbilitiesOfSolver(def.Solver); a.On != nil && a.Places == 0 && !opt.Distil {
 		device, err := OpenEngine(e)
 		if err != nil {
 			return nil, err
@@ -214,6 +214,16 @@ func (c *Case) Dataset(ctx context.Context, policy string, e engine.Options, opt
 	}
 	counters, err := dataset.Generate(ctx, def, opt, progress)
 	return &counters, refused(err)
+}
+
+// SolvedBy is the case with its solver on an engine that is a GPU and can solve for it (domain.SolverAbilities.On); the case as it is
+// elsewhere.
+func (c *Case) SolvedBy(e *Engine) *Case {
+	copied := *c
+	if domain.AbilitiesOfSolver(c.def.Solver).On != nil {
+		copied.def.Solver = engine.OnDevice(e.backend, c.def.Solver, c.Name())
+	}
+	return &copied
 }
 
 // build is what datasets and models say of the program that made them.

@@ -23,6 +23,7 @@ import (
 	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/domain/diagnosis"
+	"github.com/gpc-engine/gpc/engine"
 	"github.com/gpc-engine/gpc/internal/durable"
 	"github.com/gpc-engine/gpc/internal/machine"
 	"github.com/gpc-engine/gpc/internal/option"
@@ -308,6 +309,12 @@ func compile(ctx context.Context, c *gpc.Case, opt Options, clock func() time.Ti
 		return nil, err
 	}
 	defer release()
+	e, err := gpc.OpenEngine(engine.Options{Threads: opt.Threads})
+	if err != nil {
+		return nil, err
+	}
+	defer e.Close()
+	r.c = r.c.SolvedBy(e)
 	if r.optima.solve != nil {
 		if err := r.optima.open(filepath.Join(r.dir, "optima.jsonl")); err != nil {
 			return nil, gpc.BadInput(err)

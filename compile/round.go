@@ -167,6 +167,9 @@ func (r *run) solve(ctx context.Context, folder string, seed uint64, points [][]
 	}
 	small := max(int(partSeconds/max(r.journal.Pace.Reference, 1e-6)), r.threads())
 	opt.Chunk = min(max((len(points)+usualParts-1)/usualParts, minPart), small)
+	if places := domain.AbilitiesOfSolver(r.c.Definition().Solver).Places; places > 0 {
+		opt.Chunk = max(opt.Chunk, min(len(points), places/(1+opt.Weights.Count)))
+	}
 	opt.Shard.Count = (len(points) + opt.Chunk - 1) / opt.Chunk
 	start := r.clock()
 	inTime, cut := context.WithCancel(ctx)
