@@ -154,31 +154,31 @@ func (s *planSolver) pack(j *domain.PlanJob, job []float64) {
 	clear(job[:d.Stride])
 	job[planSteps], job[planHeld], job[planBarrier] = float64(j.Steps), number(j.Hold), j.Barrier
 	job[planAdaptive], job[planFrom] = number(j.Preference.Adaptive), number(j.Warm != nil)
-	at := job[planHead:]
-	copy(at, j.S)
-	copy(at[len(j.S):], j.C)
-	at = at[d.Inputs:]
-	copy(at, j.Preference.W)
-	at = at[d.Objectives:]
+	rest := job[planHead:]
+	copy(rest, j.S)
+	copy(rest[len(j.S):], j.C)
+	rest = rest[d.Inputs:]
+	copy(rest, j.Preference.W)
+	rest = rest[d.Objectives:]
 	for i := range j.Room {
-		at[i] = j.Room[i]
+		rest[i] = j.Room[i]
 		if d.MarginSizes != nil {
-			at[i] /= d.MarginSizes[i]
+			rest[i] /= d.MarginSizes[i]
 		}
 	}
-	at = at[d.Margins:]
+	rest = rest[d.Margins:]
 	if j.Terminal != nil {
 		job[planRests] = 1
 		n := len(j.Terminal.At)
 		for i, a := range d.MovingEntries {
-			at[i], at[d.Moving+i] = j.Terminal.At[a], j.Terminal.Slope[a]
+			rest[i], rest[d.Moving+i] = j.Terminal.At[a], j.Terminal.Slope[a]
 			for k, b := range d.MovingEntries {
-				at[2*d.Moving+i*d.Moving+k] = j.Terminal.Curvature[a*n+b]
+				rest[2*d.Moving+i*d.Moving+k] = j.Terminal.Curvature[a*n+b]
 			}
 		}
 	}
-	at = at[2*d.Moving+d.Moving*d.Moving:]
-	arrays := s.arrays(at, j)
+	rest = rest[2*d.Moving+d.Moving*d.Moving:]
+	arrays := s.arrays(rest, j)
 	if j.Warm == nil {
 		copy(arrays[0].numbers, j.Start)
 		return
