@@ -249,7 +249,7 @@ var moved = strings.NewReplacer("gpc bench scaling", "gpc-lab bench scaling", "g
 func Origin(command, commit, device string, on ...*closedloop.Load) string {
 	text := fmt.Sprintf("Commit %s, %s.", commit, device)
 	if command != "" {
-		text = fmt.Sprintf("`%s`, commit %s, %s.", moved.Replace(command), commit, device)
+		text = fmt.Sprintf("`%s` at commit %s, %s.", moved.Replace(command), commit, device)
 	}
 	if len(on) > 0 {
 		text += " " + Loads(on)
