@@ -225,7 +225,9 @@ func TestREADMEsTextIsOfTheRecords(t *testing.T) {
 				missed++
 			}
 		}
-		if p := all.manyEpisodes(name); p != nil {
+		if p := all.manyEpisodes(name); p == nil {
+			t.Errorf("%s: no thousand episodes", name)
+		} else {
 			plain, exact := pairedMethod(p, "direct"), pairedMethod(p, report.WarmSolver)
 			if between := pairedMethod(p, report.AheadSolver); plain.Episodes != 1000 || plain.Safe != exact.Safe || !(math.Abs(float64(between.RegretPct-exact.RegretPct)) < 0.01) {
 				t.Errorf("%s: the map keeps the limits in %d of %d episodes, the solver in %d; it costs %v and %v %%", name, plain.Safe, plain.Episodes, exact.Safe, exact.RegretPct, between.RegretPct)
@@ -244,7 +246,7 @@ func TestREADMEsTextIsOfTheRecords(t *testing.T) {
 			filtered = append(filtered, v)
 		}
 	}
-	c.says("Behind a filter of noise the map takes [%.0f to %.0f µs]", slices.Min(filtered), math.Round(slices.Max(filtered)/10)*10)
+	c.says("Behind a filter for noisy sensors it takes [%.0f to %.0f µs]", slices.Min(filtered), math.Round(slices.Max(filtered)/10)*10)
 	versions := regexp.MustCompile(`(?m)^## ([\d.]+) \((.*)\)$`).FindAllStringSubmatch(raw(t, "CHANGELOG.md"), 2)
 	if versions[0][2] != "unreleased" || versions[1][1] != version.Version {
 		t.Errorf("the changelog begins with %q, the program is version %s", versions, version.Version)
