@@ -230,7 +230,7 @@ func (d devices) mapsInBrief() string {
 		}
 		cells := []string{report.PlainPercent(cost.RegretPct, 0, cost.RegretN), "–", "–"}
 		if timed != nil && timed.Latency.Running != nil && timed.Latency.Cold != nil {
-			cells[1], cells[2] = timed.Latency.Running.P50.Text("%.3g"), (timed.Latency.Cold.P50 / 1e3).Text("%.2g")
+			cells[1], cells[2] = timed.Latency.Running.P50.Text("%.3g"), (timed.Latency.Cold.P50 / 1e3).Text("%.3g")
 		}
 		row := &s.Rows[len(s.Rows)-1]
 		*row = append(*row, cells...)

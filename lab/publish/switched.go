@@ -28,7 +28,7 @@ func (d devices) switchedBeside() string {
 		if others < v["worst_%"]/1e4 { // of it six digits are recorded
 			others, _ = strconv.ParseFloat(fmt.Sprintf("%.1g", others), 64)
 		}
-		cells := []string{excess(others) + " (" + excess(v["worst_%"]) + ")", fmt.Sprintf("%.2g", v["cpu_s"])}
+		cells := []string{excess(others) + " (" + excess(v["worst_%"]) + ")", fmt.Sprintf("%.3g", v["cpu_s"])}
 		if v["kept"] < v["starts"] {
 			cells = []string{fmt.Sprintf("no plan in %.0f of %.0f starts", v["starts"]-v["kept"], v["starts"]), "–"}
 		}
