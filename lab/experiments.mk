@@ -539,7 +539,7 @@ steps: build
 record-plain: build
 	lab/scripts/plain.sh $(RESULTS)
 
-## record-fronts: fronts of the bundled maps beside the exact solver's, the table of docs/explain/front.md, into RESULTS/fronts.json; what was compared is kept in out/fronts
+## record-fronts: fronts of the bundled maps beside the exact solver's, the table of docs/results/front.md, into RESULTS/fronts.json; what was compared is kept in out/fronts
 .PHONY: record-fronts
 FRONTS ?= cartpole cartpole-track cstr chain9 quadrotor quadrotor-3d arm hvac integrator-convex opf30 --alone cartpole-track cstr quadrotor-3d arm --polished opf30
 record-fronts: bin/record build
@@ -561,7 +561,7 @@ morl-requirements:
 	$(PYTHON) -m pip install --dry-run --ignore-installed --only-binary :all: --no-binary pycddlib --quiet --report build/morl/pins.json -r lab/peers/morl/requirements.in
 	$(PYTHON) lab/baselines/pin.py build/morl/pins.json morl-requirements > lab/peers/morl/requirements.txt
 
-## record-goals: loops with goals beside the exact fronts, the table of docs/explain/front.md, into RESULTS/goals.json (after test-python)
+## record-goals: loops with goals beside the exact fronts, the table of docs/results/front.md, into RESULTS/goals.json (after test-python)
 .PHONY: record-goals
 GOALS ?= cartpole cstr chain9 quadrotor hvac
 record-goals: bin/record

@@ -38,12 +38,12 @@ func secureCommand(a *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "secure FILE.m",
 		Short: "The cheapest dispatch that keeps every limit after any single outage, too",
-		Long: `Finds the cheapest dispatch that also keeps every limit after any single outage.
---outages names them: every branch in service (branches), every unit (units), both
-(all), or those of a file. No dispatch survives a branch that cuts off a part of the
-network: such branches are left out and counted, and refused in a file. After an
-outage units share the missing power (--participation) and hold their voltages up to
-their reactive limits. Ratings and voltage limits are then wider (--emergency,
+		Long: `Finds the cheapest dispatch that also keeps every limit after any single outage of a
+list. --outages is the list: every branch in service (branches), every unit (units),
+both (all), or those of a file. The words leave out, and count, branches that cut off a
+part of the network; a file may name those with units in both parts. After an outage
+units share the missing power (--participation) and hold their voltages up to their
+reactive limits. Ratings and voltage limits are then wider (--emergency,
 --voltage-band). A power flow checks every outage of the result.
 
 --loads solves a series of loads, as in gpc opf series, each step from the one before.

@@ -314,7 +314,7 @@ var (
 		{"an episode's first", "{direct_first_ms %.2g}, {polish_first_ms %.2g}, {nmpc_first_ms %.2g}"},
 	}}
 	// morl are methods of morl-baselines beside the maps, lab/peers/morl/compare.py.
-	morl = benchmarkTable{"BenchmarkMORL", false, report.Columns{
+	morl = benchmarkTable{"BenchmarkMORL", true, report.Columns{
 		{"system", "`{0}`"}, {"method", "`{1}`"}, {"seeds", "{seeds %.0f}"}, {"decisions of a training", "{steps %.0f}"}, {"its CPU time, s", "{training_s %.0f}"},
 		{"hypervolume / the exact front's, mean", "{hypervolume %.4f}"}, {"worst seed", "{hypervolume_worst %.4f}"}, {"unsafe loops, %", "{unsafe_% %.2g}"}, {"CPU time of a decision, p50, µs", "{decision_us %.3g}"},
 	}}

@@ -79,17 +79,11 @@ func (d devices) largestFlows() string {
 	s.Rows = report.Filled(s.Rows)
 	solved := fmt.Sprintf("%s\nOf all %d networks that were tried, %d were solved to an optimum.", report.Tables(s), len(r.Networks), optimal)
 	if peers == nil {
-		return solved + gpuSentence(r) + "\n"
+		return solved + "\n"
 	}
 	first, n := peerrecord.Mean(peers.Ratios, peerrecord.OpFirst, true)
-	again, _ := peerrecord.Mean(peers.Ratios, peerrecord.OpAgain, true)
-	together, _ := peerrecord.Mean(peers.Ratios, peerrecord.OpAgain, false)
-	failures := ""
-	if failed := len(names) - n; failed > 0 {
-		failures = fmt.Sprintf(" The other %d, of which one of the two found no optimum, are in no mean.", failed)
-	}
-	return fmt.Sprintf("%s On [%d of %d networks](docs/results/networks.md#beside-ipopt-on-pglib), %s took %s times as long as `gpc` for a first solve, in the geometric mean of CPU time, and %s times for another solve of the same network. Where `gpc` solves many problems of a network at once, %s took %s times as long for each.%s%s\n",
-		solved, n, len(names), peer, report.Ratio(first), report.Ratio(again), peer, report.Ratio(together), failures, gpuSentence(r))
+	return fmt.Sprintf("%s On the [%d of %d networks](docs/results/networks.md#beside-ipopt-on-pglib) that both solve, %s takes %s times the CPU time of `gpc` for a first solve, in the geometric mean.\n",
+		solved, n, len(names), peer, report.Ratio(first))
 }
 
 // largestRow is the row of a network; v is its first solve beside IPOPT, nil where there was none.

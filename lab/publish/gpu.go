@@ -114,10 +114,12 @@ func (d devices) gpuOperations() string {
 	gpus := d.ofGPUs()
 	s := report.Section{Rows: [][]string{{"operation", "case", "size", "rows", "precision"}}}
 	var keys []key
+	var commits []string
 	found := map[key][]string{}
 	for i, r := range gpus {
 		s.Rows[0] = append(s.Rows[0], gpuName(r)+", p50 / p99 µs")
 		for _, record := range report.Of[bench.Record](r) {
+			commits = append(commits, record.Commit)
 			for _, v := range record.Results {
 				if v.Launch != nil || v.Backend != "cuda" || v.Op == "localize-brute" {
 					continue
@@ -140,6 +142,7 @@ func (d devices) gpuOperations() string {
 		}
 		s.Rows = append(s.Rows, row)
 	}
+	s.Provenance = fmt.Sprintf("Commit %s.", report.Distinct(commits))
 	return report.Tables(s)
 }
 

@@ -196,16 +196,3 @@ func publishedSize(title string, of []publishedFlow) []string {
 	}
 	return row
 }
-
-// gpuSentence is what README says of published times of a GPU, nothing without a record.
-func gpuSentence(r *optima.OptimalFlows) string {
-	flows, _, err := publishedFlows(madnlpTable, r)
-	if err != nil || len(flows) == 0 {
-		return ""
-	}
-	tight, loose := ratiosOf(flows, madnlpTight), ratiosOf(flows, madnlpLoose)
-	flows = slices.DeleteFunc(flows, func(f publishedFlow) bool { return f.network.Buses < onceGPUsGain })
-	large, largeLoose := ratiosOf(flows, madnlpTight), ratiosOf(flows, madnlpLoose)
-	return fmt.Sprintf(" [Published times of a GPU](docs/results/networks.md#beside-published-times-of-a-gpu), MadNLP with cuDSS on a Quadro GV100, are %s times those of `gpc` on one core to the same 1e-8, in the geometric mean of the %d networks that it solves; `gpc` is faster on %d. At the GPU's looser 1e-4 they are %s times as long, and `gpc` is faster on %d of %d. From %d buses on these means are %s and %s. Both sides count the analysis.",
-		tight.mean(), len(tight.ratios), tight.faster, loose.mean(), loose.faster, len(loose.ratios), onceGPUsGain, large.mean(), largeLoose.mean())
-}

@@ -71,14 +71,14 @@ func TestPagesShowWhatWasMeasured(t *testing.T) {
 		of   func(d devices) string
 		want []string
 	}{
-		{weights.text, []string{"| 1 : 100 : 1 | 0.0055 % | – | – |", "| 100 : 1 : 1 | – | – | – |", "`go test`, commit c0ffee, a device."}},
+		{weights.text, []string{"| 1 : 100 : 1 | 0.0055 % | – | – |", "| 100 : 1 : 1 | – | – | – |", "`go test` at commit c0ffee, a device."}},
 		{tightening.text, []string{"| V 0.003 alone | – | – | 0.0042 % (3) |"}},
 		{receding.text, []string{"| one linearisation, not projected | – | 0.0009400; 1, 2; 1.0, 1 | – |"}},
 		{flows.text, []string{"| case30 | 8.4 µs, 3.2 iterations | – |", "load was at most 0.50"}},
 		{devices.monitor, []string{"| 10 % of signs | 0.8, +114.70 %, 60, 22 | – | – | – |", "`opf30` 0 of 30600 decisions."}},
 		{environments.text, []string{"| opf30, 256 environments, 2 threads | 6.71 | 241000 |"}},
 		{rounded.text, []string{"| opf30 | 10 | 9 | -0.00001 ± 0.00002 | 0.013 |"}},
-		{devices.gains, []string{"| `cstr-runs-on` | `nmpc` | known | 300/300 | 299 | 299 | 98.8 to 100.0 | – | – | 0.0061 (0.02) |", "| `cstr` | `direct` | estimated | 298/300 | 290 | 289 | 98.1 to 100.0 | +1.23 [+1.10, +1.35] | 297 | – |", "`go test`, `go test`, commit c0ffee, a device."}},
+		{devices.gains, []string{"| `cstr-runs-on` | `nmpc` | known | 300/300 | 299 | 299 | 98.8 to 100.0 | – | – | 0.0061 (0.02) |", "| `cstr` | `direct` | estimated | 298/300 | 290 | 289 | 98.1 to 100.0 | +1.23 [+1.10, +1.35] | 297 | – |", "`go test`, `go test` at commit c0ffee, a device."}},
 		{robust.text, []string{"| `gpc-nmpc-filter` | 1/20 | 0.03 | 0.035 | +96 ± 12 | 5900 | 9800 | 0 |", "load was at most 0.50"}},
 		{pythonSystems.text, []string{"| `crane` | `direct` | 232 | 1/100 | 0.24 | 4.71 | 199 | 2/100 | 0.031 | 60588 |", "load was at most 0.50"}},
 		{cortexM.text, []string{"| opf30 | float16 | M7 | 6272 | 362664 | 2560 | 216 | 537065 | 583280 | 837360 | 767 of 768 |"}},

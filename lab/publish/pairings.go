@@ -218,36 +218,30 @@ func (d devices) besideRivals(visit func(name, method string, cost, timed *close
 	}
 }
 
-// mapsInBrief is README's table of the gallery: a row for each system, and of each method cost and times.
+// mapsInBrief is README's table of the gallery: the plain map and the exact solver, of each what it costs and what its decisions take.
 func (d devices) mapsInBrief() string {
-	s := report.Section{Rows: [][]string{{"system", "unsafe", "`direct`", "the map's other method", "`" + report.WarmSolver + "`", "`" + report.AheadSolver + "`"}}}
-	var of string
-	var unsafe []string
+	s := report.Section{Rows: [][]string{{"system", "map: extra cost, %", "p50, µs", "first, ms", "solver: extra cost, %", "p50, µs", "first, ms"}}}
 	d.besideRivals(func(name, method string, cost, timed *closedloop.Paired) {
-		if name != of {
-			of, unsafe = name, nil
-			s.Rows = append(s.Rows, []string{"`" + name + "`", "", "–", "–", "–", "–"})
+		if method != "direct" && method != report.WarmSolver {
+			return
 		}
-		row := s.Rows[len(s.Rows)-1]
-		unsafe = append(unsafe, fmt.Sprintf("%d of %d", cost.Episodes-cost.Safe, cost.Episodes))
-		row[1] = strings.Join(slices.Compact(slices.Clone(unsafe)), ", ")
-		cell := meanAndWorst(cost)
-		if timed != nil {
-			cell += "; " + report.PlainTimes(&timed.Latency)
+		if method == "direct" {
+			s.Rows = append(s.Rows, []string{"`" + name + "`"})
 		}
-		at := 2 + slices.Index([]string{"direct", "", report.WarmSolver, report.AheadSolver}, method)
-		if at < 2 {
-			at, cell = 3, "`"+method+"`: "+cell
+		cells := []string{report.PlainPercent(cost.RegretPct, 0, cost.RegretN), "–", "–"}
+		if timed != nil && timed.Latency.Running != nil && timed.Latency.Cold != nil {
+			cells[1], cells[2] = timed.Latency.Running.P50.Text("%.3g"), (timed.Latency.Cold.P50 / 1e3).Text("%.3g")
 		}
-		row[at] = cell
+		row := &s.Rows[len(s.Rows)-1]
+		*row = append(*row, cells...)
 	})
 	if len(s.Rows) < 2 {
 		return ""
 	}
-	return report.Tables(s) + "\n" + d.missedTargets() + "\n"
+	return report.Tables(s)
 }
 
-// mapsBesideSolvers is the same in full: a row for each method, with what it takes between decisions.
+// mapsBesideSolvers is the same in full: a row for each method, with intervals, tails and what it takes between decisions.
 func (d devices) mapsBesideSolvers() string {
 	s := report.Section{Rows: [][]string{{"system", "method", "unsafe", "extra cost mean (worst), %", report.TimesHeading, "between decisions p50 / p99, ms"}}}
 	of := ""
@@ -317,22 +311,6 @@ func weighting(w []float64) string {
 		parts[i] = fmt.Sprintf("%g", v)
 	}
 	return "(" + strings.Join(parts, ", ") + ")"
-}
-
-// missedTargets says which maps of those systems missed what they were compiled for.
-func (d devices) missedTargets() string {
-	maps := 0
-	var missed []string
-	for _, name := range d.systems() {
-		c := d.compilation(name)
-		if c == nil {
-			continue
-		}
-		if maps++; !c.Met {
-			missed = append(missed, fmt.Sprintf("`%s` (%.3g %% in the mean and %.3g at worst; asked %g and %g)", name, c.Test.Mean, c.Test.Max, c.Target.Mean, c.Target.Max))
-		}
-	}
-	return fmt.Sprintf("Of %d maps, %d missed the target that they were compiled for, in a test from 1000 other starts, above the reference of that time: %s.", maps, len(missed), strings.Join(missed, ", "))
 }
 
 // meanAndWorst is the mean regret of a method, and in brackets that of its worst episode.

@@ -241,15 +241,12 @@ func tiny(v float64) string {
 	return strings.NewReplacer("e-0", "e-", "e+0", "e+").Replace(fmt.Sprintf("%.0e", v))
 }
 
-// moved are benchmarks of gpc in records that are the laboratory's now.
-var moved = strings.NewReplacer("gpc bench scaling", "gpc-lab bench scaling", "gpc bench deadline", "gpc-lab bench deadline", "gpc bench dispatch", "gpc-lab bench dispatch")
-
-// Origin says where a section is from: the command as it is called now, the commit and the machine, and the load under which times were
+// Origin says where a section is from: the command as it was called at the commit, the machine, and the load under which times were
 // taken. "" and nil are left out.
 func Origin(command, commit, device string, on ...*closedloop.Load) string {
 	text := fmt.Sprintf("Commit %s, %s.", commit, device)
 	if command != "" {
-		text = fmt.Sprintf("`%s`, commit %s, %s.", moved.Replace(command), commit, device)
+		text = fmt.Sprintf("`%s` at commit %s, %s.", command, commit, device)
 	}
 	if len(on) > 0 {
 		text += " " + Loads(on)

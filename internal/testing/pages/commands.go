@@ -20,6 +20,7 @@ var (
 	block  = regexp.MustCompile("(?ms)^ *```(?:console|sh)\n(.*?)^ *```")
 	inline = regexp.MustCompile("`((?:(?:bin/)?gpc(?:-lab)?|make|lab/run) [^`\n]*)`")
 	plain  = regexp.MustCompile(`(?m)^ {4}(?:\$ )?((?:(?:bin/)?gpc(?:-lab)?|make|lab/run) .*)$`) // of blocks that are indented
+	past   = regexp.MustCompile("`[^`\n]*` at commit ")
 	remark = regexp.MustCompile(`\s{2,}# .*$`)
 	parts  = regexp.MustCompile(`\|\||&&|\||;`)
 )
@@ -64,7 +65,7 @@ func Documents(root string) (map[string]string, error) {
 }
 
 // Commands are those that pages show, in blocks and in their text, a line for each part of a pipeline. The
-// notebook's are of their time and left out.
+// notebook's, and those of records "at commit", are of their time and left out.
 func Commands(root string) (all []Command, err error) {
 	documents, err := Documents(root)
 	if err != nil {
@@ -81,7 +82,7 @@ func Commands(root string) (all []Command, err error) {
 				}
 			}
 		}
-		text = fenced.ReplaceAllString(written.ReplaceAllString(text, ""), "")
+		text = past.ReplaceAllString(fenced.ReplaceAllString(written.ReplaceAllString(text, ""), ""), "")
 		for _, c := range inline.FindAllStringSubmatch(text, -1) {
 			all = append(all, Command{Page: page, Line: c[1]})
 		}

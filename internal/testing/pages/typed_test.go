@@ -10,7 +10,7 @@ import (
 var (
 	// What the heads and the cells of tables of measurements have.
 	measuredHead = regexp.MustCompile(`%|µs|\bms\b|\bp\d\d\b|median|regret|safe|ratio|cost|margin|instructions`)
-	measuredCell = regexp.MustCompile(`\d (µs|ms|%)`)
+	measuredCell = regexp.MustCompile(`\b[\d.]+ (µs|ms|%)`)
 	fractions    = regexp.MustCompile(`\d\.\d`)
 	generated    = regexp.MustCompile(`^<!-- .*(written by|begin generated|begin measured)`)
 )
