@@ -287,9 +287,7 @@ func (g *generator) scenario(scenario int) solved {
 		r.counters.Solves++
 		if err == nil && g.policies != nil && g.teacher == nil {
 			var visited []domain.Sample
-			visited, err = g.drive(func(policy domain.Controller) ([]domain.Sample, error) {
-				return abilities.SolveVisited(scenario, g.points[scenario], pref, policy)
-			})
+			visited, err = abilities.SolveVisited(scenario, g.points[scenario], pref, g.lend)
 			samples = append(samples, visited...)
 		}
 		if err == nil && len(samples) == 0 {
@@ -324,8 +322,8 @@ func (g *generator) scenario(scenario int) solved {
 	return r
 }
 
-// drive calls f with a free policy.
-func (g *generator) drive(f func(domain.Controller) ([]domain.Sample, error)) ([]domain.Sample, error) {
+// lend lends a free policy.
+func (g *generator) lend(f func(domain.Controller) error) error {
 	policy := <-g.policies
 	defer func() { g.policies <- policy }()
 	return f(policy)
@@ -347,10 +345,12 @@ func (g *generator) preferences(scenario int) (prefs []domain.Preference) {
 // a solver of all preferences together, or from one solve each: on a device all at once.
 func (g *generator) solveFunc(scenario int, first int64, prefs []domain.Preference) (func(k int) ([]domain.Sample, error), error) {
 	if g.teacher != nil {
-		return func(k int) ([]domain.Sample, error) {
-			return g.drive(func(policy domain.Controller) ([]domain.Sample, error) {
-				return g.teacher.episode(g.ctx, scenario, prefs[k], policy)
+		return func(k int) (samples []domain.Sample, err error) {
+			err = g.lend(func(policy domain.Controller) error {
+				samples, err = g.teacher.episode(g.ctx, scenario, prefs[k], policy)
+				return err
 			})
+			return samples, err
 		}, nil
 	}
 	p := &g.header.Provenance

@@ -19,7 +19,15 @@ func (s followed) Abilities() *domain.SolverAbilities {
 	return &domain.SolverAbilities{SolveVisited: s.SolveVisited}
 }
 
-func (s followed) SolveVisited(scenario int, p []float64, pref domain.Preference, policy domain.Controller) ([]domain.Sample, error) {
+func (s followed) SolveVisited(scenario int, p []float64, pref domain.Preference, policy domain.Lender) (samples []domain.Sample, err error) {
+	err = policy(func(c domain.Controller) error {
+		samples, err = s.solveVisited(scenario, p, pref, c)
+		return err
+	})
+	return samples, err
+}
+
+func (s followed) solveVisited(scenario int, p []float64, pref domain.Preference, policy domain.Controller) ([]domain.Sample, error) {
 	samples, err := s.Solve(scenario, p, pref, domain.WeightedSum, 0)
 	if err != nil {
 		return nil, err

@@ -256,7 +256,7 @@ type SolverAbilities struct {
 	// beside every optimal trajectory, and there it needs the optimum most. States without a certified
 	// optimum are left out. It depends only on its arguments, the policy's decisions and what Prepare
 	// built.
-	SolveVisited func(scenario int, p []float64, pref Preference, policy Controller) ([]Sample, error)
+	SolveVisited func(scenario int, p []float64, pref Preference, policy Lender) ([]Sample, error)
 	// Inward is a solver that keeps off the limits: its optima keep every margin by slack at least, in the
 	// margin's own unit, and its targets are those optima, lifted beyond no limit. What it is made from
 	// stays as it is. A slack that leaves nothing is an error.
@@ -270,6 +270,12 @@ type SolverAbilities struct {
 	// Places, of a solver that is On a device, is how many solves at once use all of it; 0: one a processor.
 	Places int
 }
+
+// Lender lends a controller to f while f runs.
+type Lender func(f func(Controller) error) error
+
+// Lent is a Lender of one controller.
+func Lent(c Controller) Lender { return func(f func(Controller) error) error { return f(c) } }
 
 // AbilitiesOfPlant are a plant's, none of one that is not Able.
 func AbilitiesOfPlant(p Plant) *PlantAbilities { return abilitiesOf[PlantAbilities](p) }

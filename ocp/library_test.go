@@ -74,7 +74,7 @@ func TestALibraryLeavesTheWorseBasin(t *testing.T) {
 		if last := samples[len(samples)-1].S[0]; last > -0.9 {
 			t.Errorf("from %v the samples end at %v, want the left well", x, last)
 		}
-		visited, err := with.SolveVisited(0, []float64{x}, adaptive, idle{})
+		visited, err := with.SolveVisited(0, []float64{x}, adaptive, domain.Lent(idle{}))
 		require.OK(t, err)
 		if first := visited[0].U[0]; x > 0 && first > 0 {
 			t.Errorf("from %v the state visited next is led to the right, by %v", x, first)

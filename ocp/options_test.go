@@ -77,7 +77,7 @@ func TestSolvesAreRefused(t *testing.T) {
 		return err
 	}
 	visit := func(s *Solver, policy domain.Controller, at ...float64) error {
-		_, err := s.SolveVisited(0, at, fixed, policy)
+		_, err := s.SolveVisited(0, at, fixed, domain.Lent(policy))
 		return err
 	}
 	at := []float64{0.5, 0.4, 0.6}

@@ -550,7 +550,7 @@ func TestFunctionsAreAskedWithTheirSizes(t *testing.T) {
 		for _, pref := range []domain.Preference{{Adaptive: true}, {W: []float64{0.5, 0.5}}} {
 			at := []float64{0.5, 0.5}
 			require.Get(s.Solve(1, at, pref, domain.WeightedSum, 1))(t)
-			require.Get(s.SolveVisited(1, at, pref, steady{}))(t)
+			require.Get(s.SolveVisited(1, at, pref, domain.Lent(steady{})))(t)
 			state, c := []float64{0.5, 0.4}, []float64{0.5, 0.4, 0.1}
 			h, plan := s.NewHorizon(0), make([]float64, 12)
 			for range 2 {

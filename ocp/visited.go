@@ -11,48 +11,62 @@ import (
 // use both.
 const visitedRows = 2
 
-// SolveVisited is domain.SolverAbilities.SolveVisited: the policy drives the known dynamics for the kept steps. The
-// first optimum is Solve's. Each later state starts warm from the previous optimum, else from the Solver's own
-// starts. It ends where the state is lost or no longer finite.
-func (s *Solver) SolveVisited(scenario int, parameters []float64, pref domain.Preference, policy domain.Controller) ([]domain.Sample, error) {
+// SolveVisited is domain.SolverAbilities.SolveVisited: the policy drives the known dynamics for the kept steps, until the
+// state is lost or no longer finite. The first optimum is Solve's. Each later state starts warm from the previous optimum,
+// else from the Solver's own starts.
+func (s *Solver) SolveVisited(scenario int, parameters []float64, pref domain.Preference, policy domain.Lender) ([]domain.Sample, error) {
 	s = s.forSamples()
-	s.device = nil // each solve waits for the one before
-	spec := s.problem.Spec()
 	if len(parameters) != len(s.axes) {
 		return nil, fmt.Errorf("scenario has %d parameters, want %d", len(parameters), len(s.axes))
 	}
-	if err := policy.Reset(nil); err != nil {
+	var visited [][2][]float64
+	err := policy(func(c domain.Controller) (err error) {
+		visited, err = s.drive(parameters, pref, c)
+		return err
+	})
+	if err != nil {
 		return nil, err
 	}
-	state, ctx, u := make([]float64, len(spec.Measured)), make([]float64, len(spec.Context)), make([]float64, len(spec.Action))
-	nextState, nextCtx := make([]float64, len(state)), make([]float64, len(ctx))
-	s.initial(parameters, state, ctx)
 	var samples []domain.Sample
 	rows := visitedRows
 	if len(s.blocks) > 0 {
 		rows = 1 // later rows are no decisions
 	}
 	previous := previousOptimum{}
-	for k := 0; k < s.opt.Keep; k++ {
-		if s.abilities.Lost(state, ctx) || !tensor.Finite(state) || !tensor.Finite(ctx) {
-			break
-		}
-		best, err := s.resolve(state, ctx, s.opt.Horizon-k, pref, uint64(scenario), &previous)
+	for k, at := range visited {
+		best, err := s.resolve(at[0], at[1], s.opt.Horizon-k, pref, uint64(scenario), &previous)
 		if err != nil {
 			return nil, err
 		}
 		if best != nil && k > 0 {
 			samples = s.appendPerturbed(samples, best, s.opt.Perturbed+k, k, rows, scenario, pref)
 		}
-		if _, err := policy.Decide(state, ctx, pref, u); err != nil {
-			return nil, fmt.Errorf("policy at step %d: %w", k, err)
-		}
-		s.problem.Step(state, ctx, u, nextState, nextCtx)
-		state, nextState = nextState, state
-		ctx, nextCtx = nextCtx, ctx
 		previous.shift++
 	}
 	return samples, nil
+}
+
+// drive returns the states and contexts that a policy visits from a scenario's start.
+func (s *Solver) drive(parameters []float64, pref domain.Preference, policy domain.Controller) (visited [][2][]float64, err error) {
+	if err := policy.Reset(nil); err != nil {
+		return nil, err
+	}
+	spec := s.problem.Spec()
+	state, ctx, u := make([]float64, len(spec.Measured)), make([]float64, len(spec.Context)), make([]float64, len(spec.Action))
+	s.initial(parameters, state, ctx)
+	for k := range s.opt.Keep {
+		if s.abilities.Lost(state, ctx) || !tensor.Finite(state) || !tensor.Finite(ctx) {
+			break
+		}
+		visited = append(visited, [2][]float64{state, ctx})
+		if _, err := policy.Decide(state, ctx, pref, u); err != nil {
+			return nil, fmt.Errorf("policy at step %d: %w", k, err)
+		}
+		nextState, nextCtx := make([]float64, len(state)), make([]float64, len(ctx))
+		s.problem.Step(state, ctx, u, nextState, nextCtx)
+		state, ctx = nextState, nextCtx
+	}
+	return visited, nil
 }
 
 // previousOptimum is the last optimum, shift steps ago: its plan and its iterate.

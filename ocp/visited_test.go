@@ -66,8 +66,8 @@ func TestSamplesAtVisitedStatesAreOptimal(t *testing.T) {
 	p := testdomain.NewCart(horizon)
 	s, at := solver(t, p), []float64{1.2, 0.3}
 	swing := func(t int) (float64, error) { return 0.5 * math.Cos(float64(t)), nil }
-	got := require.Get(s.SolveVisited(4, at, fixed, &driver{act: swing}))(t)
-	again := require.Get(s.SolveVisited(4, at, fixed, &driver{act: swing}))(t)
+	got := require.Get(s.SolveVisited(4, at, fixed, domain.Lent(&driver{act: swing})))(t)
+	again := require.Get(s.SolveVisited(4, at, fixed, domain.Lent(&driver{act: swing})))(t)
 	if !reflect.DeepEqual(got, again) {
 		t.Error("the same policy gives other samples the second time")
 	}
@@ -117,7 +117,7 @@ func TestVisitedStatesEndWithTheLost(t *testing.T) {
 	push := func(int) (float64, error) { return 1, nil }
 	for _, loses := range []bool{true, false} {
 		p := doomed{testdomain.NewCart(horizon), loses}
-		got := require.Get(solver(t, p).SolveVisited(0, []float64{1.1, 0.1}, fixed, &driver{act: push}))(t)
+		got := require.Get(solver(t, p).SolveVisited(0, []float64{1.1, 0.1}, fixed, domain.Lent(&driver{act: push})))(t)
 		if len(got) == 0 || len(got) > 2*(horizon-2) {
 			t.Errorf("loses %t: %d samples", loses, len(got))
 		}
@@ -129,15 +129,15 @@ func TestVisitedStatesEndWithTheLost(t *testing.T) {
 	}
 	broken := errors.New("no map")
 	s := solver(t, testdomain.NewCart(horizon))
-	if _, err := s.SolveVisited(0, []float64{1, 0}, fixed, &driver{act: func(t int) (float64, error) {
+	if _, err := s.SolveVisited(0, []float64{1, 0}, fixed, domain.Lent(&driver{act: func(t int) (float64, error) {
 		if t == 3 {
 			return 0, broken
 		}
 		return 0, nil
-	}}); !errors.Is(err, broken) || !strings.Contains(err.Error(), "step 3") {
+	}})); !errors.Is(err, broken) || !strings.Contains(err.Error(), "step 3") {
 		t.Errorf("a policy that fails: %v", err)
 	}
-	if _, err := s.SolveVisited(0, []float64{1}, fixed, &driver{act: push}); err == nil {
+	if _, err := s.SolveVisited(0, []float64{1}, fixed, domain.Lent(&driver{act: push})); err == nil {
 		t.Error("a scenario of one parameter was accepted")
 	}
 }

@@ -114,7 +114,7 @@ func (m *Samples) Solve(scenario int, p []float64, pref domain.Preference, scala
 }
 
 // SolveVisited is domain.SolverAbilities.SolveVisited under the tightening along the plan of the scenario's start.
-func (m *Samples) SolveVisited(scenario int, p []float64, pref domain.Preference, policy domain.Controller) ([]domain.Sample, error) {
+func (m *Samples) SolveVisited(scenario int, p []float64, pref domain.Preference, policy domain.Lender) ([]domain.Sample, error) {
 	return m.solveTightened(p, pref, func(s domain.Solver) ([]domain.Sample, error) {
 		return domain.AbilitiesOfSolver(s).SolveVisited(scenario, p, pref, policy)
 	})

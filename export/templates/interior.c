@@ -686,7 +686,7 @@ static void see(double *worst, double v)
             }
         }
     }
-{{if .Device}}    worst = gpc::warp_most64(worst), priced = gpc::warp_most64(priced), beyond = gpc::warp_most64(beyond);
+{{if .Device}}    worst = warp_most64(worst), priced = warp_most64(priced), beyond = warp_most64(beyond);
 {{end}}    see(&priced, worst);
 {{- if .Spec.Horizon}}
     {
@@ -909,7 +909,7 @@ static int factor_shifted(loop *p, double shift, int reflections)
         for (a = 0; a < D; a++)
             for (b = 0; b <= a; b++)
                 see(&most, p->h[t][a][b]);
-{{if .Device}}    most = gpc::warp_most64(most);
+{{if .Device}}    most = warp_most64(most);
 {{end}}    p->gains = 0;
     if (!finite_all(&most, 1))
         return 0;
@@ -1039,7 +1039,7 @@ static void recurse(loop *p)
                 *dual = boundary(*dual, fraction * p->zu[t][j], p->dzu[t][j]);
             }
     }{{if .Device}}
-    *primal = gpc::warp_least64(*primal), *dual = gpc::warp_least64(*dual);
+    *primal = warp_least64(*primal), *dual = warp_least64(*dual);
     __syncwarp();{{end}}
 }
 
@@ -1253,7 +1253,7 @@ static int restore(loop *p)
     {{.Points}}
         for (i = 0; i < NA; i++)
             p->worth = larger(p->worth, fabs(p->new_lambda[t][i]));
-{{if .Device}}    p->worth = gpc::warp_most64(p->worth);
+{{if .Device}}    p->worth = warp_most64(p->worth);
 {{end}}    p->worth *= 10.0;
     noise = 1e-14 * fabs(phi);
     alpha = primal;
@@ -1368,7 +1368,7 @@ static double scale_of(const loop *p)
     {{.Steps}}
         for (a = 0; a < D; a++)
             most = larger(most, fabs(p->objective[t][a]));
-{{if .Device}}    most = gpc::warp_most64(most);
+{{if .Device}}    most = warp_most64(most);
 {{end}}    return 1.0 / most;
 }
 
@@ -1537,7 +1537,7 @@ static double strayed(const loop *p)
     {{.Steps}}
         for (i = 0; i < ALL; i++)
             broken = larger(broken, -to->g[t][i]);
-{{if .Device}}    furthest = gpc::warp_most64(furthest), broken = gpc::warp_most64(broken);
+{{if .Device}}    furthest = warp_most64(furthest), broken = warp_most64(broken);
 {{end}}    if (furthest > larger(1.0, 10.0 * begins))
         return 3e-3;
     return broken > 1e-3 ? SOLVED / 20.0 : 0.0;

@@ -14,20 +14,6 @@ __device__ inline double warp_sum64(double v) {
     return v;
 }
 
-// The largest and the least of numbers; of the largest, one that is no number stays.
-__device__ inline double warp_most64(double v) {
-    for (int m = 16; m > 0; m /= 2) {
-        const double other = __shfl_xor_sync(GPC_FULL_MASK, v, m);
-        if (!(other <= v) && v == v) v = other;
-    }
-    return v;
-}
-
-__device__ inline double warp_least64(double v) {
-    for (int m = 16; m > 0; m /= 2) v = fmin(v, __shfl_xor_sync(GPC_FULL_MASK, v, m));
-    return v;
-}
-
 __device__ inline float warp_max(float v) {
     for (int m = 16; m > 0; m /= 2) v = fmaxf(v, __shfl_xor_sync(GPC_FULL_MASK, v, m));
     return v;

@@ -181,7 +181,15 @@ const visitedRows = 2
 // SolveVisited is domain.SolverAbilities.SolveVisited. The optimum from each state is
 // solved from the tail of the optimum at the state before it and from those of
 // the nearest library plans.
-func (v *Solver) SolveVisited(scenario int, p []float64, pref domain.Preference, policy domain.Controller) ([]domain.Sample, error) {
+func (v *Solver) SolveVisited(scenario int, p []float64, pref domain.Preference, policy domain.Lender) (samples []domain.Sample, err error) {
+	err = policy(func(c domain.Controller) error {
+		samples, err = v.solveVisited(scenario, p, pref, c)
+		return err
+	})
+	return samples, err
+}
+
+func (v *Solver) solveVisited(scenario int, p []float64, pref domain.Preference, policy domain.Controller) ([]domain.Sample, error) {
 	l, h := v.problem(p, pref)
 	if l == nil {
 		return nil, errors.New("SolveVisited before Prepare")

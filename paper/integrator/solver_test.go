@@ -240,7 +240,7 @@ func TestSamplesFromVisitedStates(t *testing.T) {
 	p := scenarios(1)[0]
 	pref := domain.Preference{Adaptive: true}
 	policy := &straying{solver: v}
-	samples, err := v.SolveVisited(0, p, pref, policy)
+	samples, err := v.SolveVisited(0, p, pref, domain.Lent(policy))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -277,7 +277,7 @@ func TestSamplesFromVisitedStates(t *testing.T) {
 	if own < Horizon-4 {
 		t.Fatalf("%d of %d visited states have a sample", own, Horizon-1)
 	}
-	again, err := v.SolveVisited(0, p, pref, policy)
+	again, err := v.SolveVisited(0, p, pref, domain.Lent(policy))
 	if err != nil || len(again) != len(samples) {
 		t.Fatalf("a second time gives %d samples and %v, the first gave %d", len(again), err, len(samples))
 	}
