@@ -292,8 +292,8 @@ func (w *whole) Solves() int {
 	return 3
 }
 
-// solverOperations bound the arithmetic operations of a decision: of the derivatives, the recursion and the trials of so many
-// iterations of all solves.
+// solverOperations bound the arithmetic operations of a decision: of the derivatives, the recursion and the trials of the most
+// iterations of all Solves, or 2⁶¹.
 func (w *whole) solverOperations() int {
 	s, d, n := w.Solver, w.Solver.Width, w.Horizon
 	second := func(name string) int {
@@ -318,13 +318,14 @@ func (w *whole) solverOperations() int {
 	derivatives := n * (times*(2*derivative+2*second("margins")+2*second("escape")) + 2*second("objectives") + 2*second("priority"))
 	recursion := 25 * n * (2*len(s.Moving)*(len(s.Moving)+d)*d + w.All*d*d)
 	iteration := derivatives + recursion + 30*trial
+	solves := 1 << 61
+	if each := w.Solves() * max(1, iteration); s.Iterations <= solves/each {
+		solves = s.Iterations * each
+	}
 	if w.Spec.Horizon > 0 {
-		return w.restOperations(2*(derivatives+25*trial)/n) + trial + min(w.Solves()*s.Iterations*iteration, 1<<61)
+		return w.restOperations(2*(derivatives+25*trial)/n) + trial + solves
 	}
-	if most := (1 << 62) / (w.Solves() * max(1, iteration)); s.Iterations > most {
-		return 1 << 62
-	}
-	return 3 * s.Iterations * iteration
+	return solves
 }
 
 // restOperations bound a search for a place to rest, of which an iteration takes so many for derivatives and trials.
