@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 
 	"github.com/gpc-engine/gpc/batchnav"
-	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/engine"
 	"github.com/gpc-engine/gpc/export"
@@ -244,8 +243,8 @@ func (c *Case) drivable(opt ExportOptions) error {
 
 // middleScenario is the scenario in the middle of the ranges, nil where there are none.
 func (c *Case) middleScenario() (p []float64) {
-	if sim, ok := c.def.Plant.(*closedloop.Simulation); ok {
-		for _, v := range sim.Parameters {
+	if c.def.Solver != nil {
+		for _, v := range c.def.Solver.Parameters() {
 			p = append(p, (v.Lo+v.Hi)/2)
 		}
 	}
