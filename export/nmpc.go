@@ -3,7 +3,6 @@ package export
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -85,10 +84,7 @@ func Optimal(ctx context.Context, dir string, p domain.Problem, opt OptimalOptio
 	if err != nil {
 		return nil, err
 	}
-	return &Result{
-		Case: w.Spec.Name, Dir: dir, Symbol: w.Symbol, ConstantBytes: w.ConstantBytes, ScratchBytes: w.ScratchBytes + w.KeptBytes(), Method: Solver, Episodes: len(opt.Episodes), Unsafe: &w.Unsafe,
-		Operations: w.decision(w.solverOperations()), LoopBytes: w.allBytes(), FMU: packed, Libm: strings.Fields(strings.ReplaceAll(w.Libm, ",", " ")),
-	}, nil
+	return w.result(dir, packed, w.solverOperations()), nil
 }
 
 func newOptimal(p domain.Problem, opt *OptimalOptions) (*whole, error) {
@@ -96,20 +92,15 @@ func newOptimal(p domain.Problem, opt *OptimalOptions) (*whole, error) {
 	if !ok {
 		return nil, fmt.Errorf("export: case %s is not given by equations: C has no solver for it", p.Spec().Name)
 	}
+	y, err := equationsOf(p, opt.Episodes)
 	spec := p.Spec()
 	switch {
-	case spec.Plan != 1:
-		return nil, fmt.Errorf("export: plans of case %s have %d actions, a controller in C decides one", spec.Name, spec.Plan)
+	case err != nil:
+		return nil, err
 	case spec.Horizon == 1:
 		return nil, fmt.Errorf("export: the plant of case %s runs on with a horizon of one step: the exact controller in C needs at least 2", spec.Name)
-	case len(opt.Episodes) == 0:
-		return nil, errors.New("export: no episodes to test with, want at least 1")
 	case !(opt.Tolerance > 0) || opt.Iterations < 1:
 		return nil, fmt.Errorf("export: a solver of tolerance %g in %d iterations, want both positive", opt.Tolerance, opt.Iterations)
-	}
-	y, err := problem.Equations()
-	if err != nil {
-		return nil, fmt.Errorf("export: %w", err)
 	}
 	followed, err := problem.Optimised()
 	if err != nil {
@@ -219,7 +210,7 @@ func (w *whole) generateSolver(priority *program.Function) {
 		b.WriteString(ccode.SparsityPattern(j, name))
 		b.WriteString(strings.NewReplacer("_row[", "_hrow[", "_col[", "_hcol[").Replace(ccode.SparsityPattern(h, name)))
 		if name != "priority" {
-			fmt.Fprintf(&b, "static const unsigned short %s_by[%d] = { %s };\n", name, max(1, len(inputsMoved)), strings.Trim(strings.Join(strings.Fields(fmt.Sprint(inputsMoved)), ", "), "[]"))
+			fmt.Fprintf(&b, "static const unsigned short %s_by[%d] = { %s };\n", name, max(1, len(inputsMoved)), commas(inputsMoved))
 		}
 		emit(j.Function, name+"_jacobian")
 		emit(h.Function, name+"_hessian")
