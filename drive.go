@@ -55,7 +55,7 @@ func (c *Case) Drive(e *Engine, s Setup, n int) (*Drive, error) {
 	if c.def.Measurement != nil {
 		d.observed.Measured = c.def.Measurement.Outputs
 	}
-	if r.Navigates() && !c.indirect() {
+	if r.Navigates() && !c.Indirect() {
 		d.batch, err = r.Loops(e, n)
 		return d, err
 	}

@@ -189,8 +189,8 @@ func (c *Case) direct() *Case {
 	return c.defined(def)
 }
 
-// indirect reports whether a decision is not made by the state that its action begins to act in.
-func (c *Case) indirect() bool { return c.def.Measurement != nil || c.def.Delay.Periods > 0 }
+// Indirect reports whether a decision is not made by the state that its action begins to act in.
+func (c *Case) Indirect() bool { return c.def.Measurement != nil || c.def.Delay.Periods > 0 }
 
 // Robust is the case with level standard deviations of its closed loop kept off every limit; 0: none. It
 // needs a Measurement.
