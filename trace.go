@@ -107,7 +107,7 @@ func (k *Catalogue) traced(h *closedloop.Header) (c *Case, embedded bool, err er
 		if err != nil {
 			return nil, embedded, err
 		}
-		return &Case{def: def, models: c.models, unshifted: c.mapped(), remade: embedded}, embedded, nil
+		return c.onPlant(def, embedded), embedded, nil
 	}
 	system := ok
 	if !ok && k.Embedded != nil {
