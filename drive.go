@@ -1,7 +1,6 @@
 package gpc
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/gpc-engine/gpc/batchnav"
@@ -245,7 +244,7 @@ func (o *Driven) check(spec, observed *domain.Spec, n int) error {
 		{"S", len(o.S), spec.MeasuredSize()}, {"C", len(o.C), spec.ContextSize()}, {"Faults", len(o.Faults), observed.MeasuredSize()},
 	} {
 		if w.length != 0 && w.length != n*w.size {
-			return BadInput(fmt.Errorf("%s has room for %d entries, %d decisions of case %q have %d each", w.name, w.length, n, spec.Name, w.size))
+			return badInputf("%s has room for %d entries, %d decisions of case %q have %d each", w.name, w.length, n, spec.Name, w.size)
 		}
 	}
 	return nil

@@ -31,7 +31,7 @@ type Again struct {
 func (k *Catalogue) Verify(ctx context.Context, file string, replay *Again, opt closedloop.VerifyOptions) (*closedloop.Verification, error) {
 	set, err := instructionSet()
 	if err != nil {
-		return nil, BadInput(err)
+		return nil, err
 	}
 	closeAll := func() {}
 	defer func() { closeAll() }()
