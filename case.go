@@ -62,7 +62,7 @@ func NewCase(c domain.Case) (*Case, error) {
 	}
 	cs := &Case{def: c}
 	if _, ok := c.Problem.(*equations.Problem); ok {
-		cs.findings = sync.OnceValue(func() diagnosis.Findings { return diagnosis.Case(&cs.def) })
+		cs.diagnose()
 	}
 	visited := map[string]bool{}
 	for _, m := range cs.Methods() {
@@ -101,6 +101,10 @@ func (c *Case) Check() diagnosis.Findings {
 	return findings
 }
 
+func (c *Case) diagnose() {
+	c.findings = sync.OnceValue(func() diagnosis.Findings { return diagnosis.Case(&c.def) })
+}
+
 // Findings are those of Check, without Remarks, for a system of equations of one's own. Of a program's cases, which
 // are those of a Catalogue with maps, there are none.
 func (c *Case) Findings() diagnosis.Findings {
@@ -116,8 +120,14 @@ func (c *Case) Definition() *domain.Case { return &c.def }
 // Shifted is the case on another plant: parameters of its plant times factors, by name.
 // Controllers know that plant, the map is still the case's.
 func (c *Case) Shifted(factors map[string]float64) (*Case, error) {
+	if len(factors) == 0 {
+		return c, nil
+	}
 	def, err := c.def.Shifted(factors)
-	return &Case{def: def, models: c.models, unshifted: c.mapped()}, BadInput(err)
+	if err != nil {
+		return nil, BadInput(err)
+	}
+	return c.onPlant(def, c.remade), nil
 }
 
 // Guarded is the case with another guard over the navigator's decisions, such as none.
@@ -437,7 +447,7 @@ func (c *Case) Staged(s *closedloop.Scenes) (*Case, error) {
 	if !other {
 		return c, nil
 	}
-	return &Case{def: def, models: c.models, unshifted: c.mapped(), remade: true}, nil
+	return c.onPlant(def, true), nil
 }
 
 // Scene is a drawn test scene as a file to begin a scene of one's own with.

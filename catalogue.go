@@ -169,7 +169,7 @@ func (k *Catalogue) Named(name string) (*Case, error) {
 		}
 	}
 	for _, c := range k.Cases {
-		if c.Problem.Spec().Name == name {
+		if c.Problem != nil && c.Problem.Spec().Name == name {
 			return &Case{def: c, models: k.Models}, nil
 		}
 	}

@@ -101,7 +101,7 @@ var errNoEngine = errors.New("gpc: a method with a map needs an engine, the engi
 // Controller makes the method, which decides in one closed loop. e is nil for a method without a map. Of a case with a
 // Measurement or a Delay it has DecideMeasured, unless the method is given the truth.
 func (r *Resolved) Controller(e *Engine) (domain.Controller, error) {
-	if !r.controlCase.indirect() {
+	if !r.controlCase.Indirect() {
 		return r.controller(e)
 	}
 	return r.estimating(e)

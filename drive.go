@@ -1,7 +1,6 @@
 package gpc
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/gpc-engine/gpc/batchnav"
@@ -55,7 +54,7 @@ func (c *Case) Drive(e *Engine, s Setup, n int) (*Drive, error) {
 	if c.def.Measurement != nil {
 		d.observed.Measured = c.def.Measurement.Outputs
 	}
-	if r.Navigates() && !c.indirect() {
+	if r.Navigates() && !c.Indirect() {
 		d.batch, err = r.Loops(e, n)
 		return d, err
 	}
@@ -245,7 +244,7 @@ func (o *Driven) check(spec, observed *domain.Spec, n int) error {
 		{"S", len(o.S), spec.MeasuredSize()}, {"C", len(o.C), spec.ContextSize()}, {"Faults", len(o.Faults), observed.MeasuredSize()},
 	} {
 		if w.length != 0 && w.length != n*w.size {
-			return BadInput(fmt.Errorf("%s has room for %d entries, %d decisions of case %q have %d each", w.name, w.length, n, spec.Name, w.size))
+			return badInputf("%s has room for %d entries, %d decisions of case %q have %d each", w.name, w.length, n, spec.Name, w.size)
 		}
 	}
 	return nil

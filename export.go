@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 
 	"github.com/gpc-engine/gpc/batchnav"
-	"github.com/gpc-engine/gpc/closedloop"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/engine"
 	"github.com/gpc-engine/gpc/export"
@@ -68,6 +67,15 @@ func (c *Case) Export(ctx context.Context, m *model.Model, opt ExportOptions) (*
 	return export.C(opt.Dir, m, c.def.Problem, opt.Half, records)
 }
 
+// rounded is a map, with half by its float16 weights.
+func rounded(m *model.Model, half bool) (*model.Model, error) {
+	if !half {
+		return m, nil
+	}
+	m, err := export.Rounded(m)
+	return m, BadInput(err)
+}
+
 // recordsPerEpisode are spread over the steps of an episode.
 const recordsPerEpisode = 4
 
@@ -77,12 +85,9 @@ type recorders struct{ plan, reference, whole *batchnav.Navigator }
 
 // record drives episodes by direct and takes what it decodes at some of their steps.
 func (c *Case) record(ctx context.Context, m *model.Model, opt ExportOptions) ([]export.Record, error) {
-	decides := m
-	if opt.Half {
-		var err error
-		if decides, err = export.Rounded(m); err != nil {
-			return nil, BadInput(err)
-		}
+	decides, err := rounded(m, opt.Half)
+	if err != nil {
+		return nil, err
 	}
 	var rec recorders
 	for _, l := range []struct {
@@ -212,12 +217,9 @@ func (c *Case) exportWhole(ctx context.Context, m *model.Model, opt ExportOption
 	if err := c.fits(m, "the map"); err != nil {
 		return nil, BadInput(err)
 	}
-	decides := m
-	if opt.Half {
-		var err error
-		if decides, err = export.Rounded(m); err != nil {
-			return nil, BadInput(err)
-		}
+	decides, err := rounded(m, opt.Half)
+	if err != nil {
+		return nil, err
 	}
 	whole := export.Whole{Half: opt.Half, Guard: c.def.Guard, FMU: opt.FMU, Start: c.middleScenario()}
 	if err := c.driveExported(ctx, decides, opt, &whole); err != nil {
@@ -244,8 +246,8 @@ func (c *Case) drivable(opt ExportOptions) error {
 
 // middleScenario is the scenario in the middle of the ranges, nil where there are none.
 func (c *Case) middleScenario() (p []float64) {
-	if sim, ok := c.def.Plant.(*closedloop.Simulation); ok {
-		for _, v := range sim.Parameters {
+	if c.def.Solver != nil {
+		for _, v := range c.def.Solver.Parameters() {
 			p = append(p, (v.Lo+v.Hi)/2)
 		}
 	}
@@ -323,7 +325,7 @@ func (c *Case) exportSearch(ctx context.Context, m *model.Model, opt ExportOptio
 		return nil, badOptionf("case %s has switched actions, whose map gives chances that a search decides by: leave {MapOnly} out", c.Name())
 	case !ok || search.Ahead || search.Polish || search.Relaxed:
 		return nil, badOptionf("method %s cannot be exported: of a case with switched actions C has direct, refine-N and search-N, which neither solve nor search between decisions; choose one with {Method}", method.Name)
-	case c.indirect():
+	case c.Indirect():
 		return nil, badInputf("case %s has a Measurement or a delay, which C does not have with switched actions: export a copy of the system without them, and give it the state that is estimated", c.Name())
 	case needsMap && m == nil:
 		return nil, badOptionf("no map to export for case %s: give a model file, or export a search without one with {Method} search-512", c.Name())
@@ -337,10 +339,8 @@ func (c *Case) exportSearch(ctx context.Context, m *model.Model, opt ExportOptio
 	switched.Counters = mixedinteger.Counters(c.def.Problem, c.def.Solver.Parameters(), domain.AbilitiesOfSolver(c.def.Solver).Start)
 	if needsMap {
 		setup.Model, switched.Map, switched.Shares = m, m, c.mapped()
-		if opt.Half {
-			if setup.Model, err = export.Rounded(m); err != nil {
-				return nil, BadInput(err)
-			}
+		if setup.Model, err = rounded(m, opt.Half); err != nil {
+			return nil, err
 		}
 	}
 	resolved, err := c.Resolve(setup)

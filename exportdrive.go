@@ -100,7 +100,7 @@ func (c *Case) driveExport(ctx context.Context, opt ExportOptions, k domain.Cont
 // observing is a controller behind the estimator and the prediction of its case, with what is kept off its limits, and what is
 // exported of them.
 func (c *Case) observing(k domain.Controller, backoff *domain.Backoff) (domain.Controller, *export.Observed, error) {
-	if !c.indirect() {
+	if !c.Indirect() {
 		return k, nil, nil
 	}
 	o := &export.Observed{Measurement: c.def.Measurement, Delay: c.def.Delay}

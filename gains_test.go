@@ -189,3 +189,12 @@ func TestATraceOfUncertainGainsIsVerified(t *testing.T) {
 		t.Error("a scene of a plant on which something acts is taken for one on which nothing does")
 	}
 }
+
+// What is found of a system is of the plant that it is on: a gain of a million million leaves the first objective alone.
+func TestFindingsAreOfTheShiftedPlant(t *testing.T) {
+	c := caseOf(t, heater())
+	shifted := require.Get(c.Shifted(map[string]float64{"power": 1e12}))(t)
+	if before, after := c.Findings(), shifted.Findings(); len(before) > 0 || len(after) == 0 || after[0].Subject != "objective power" {
+		t.Errorf("found %v, and of the shifted plant %v", before, after)
+	}
+}

@@ -172,7 +172,10 @@ func (c *Case) ForRobots(robots int) (*Case, error) {
 		return nil, badInputf("case %s: %w", c.Name(), err)
 	}
 	def, _, err := closedloop.Remade(&c.def, params)
-	return &Case{def: def, models: c.models, unshifted: c.mapped()}, BadInput(err)
+	if err != nil {
+		return nil, BadInput(err)
+	}
+	return c.onPlant(def, c.remade), nil
 }
 
 // Informed is the case whose methods are given the state of its plant, which stays as it is, late where it is.
@@ -189,8 +192,8 @@ func (c *Case) direct() *Case {
 	return c.defined(def)
 }
 
-// indirect reports whether a decision is not made by the state that its action begins to act in.
-func (c *Case) indirect() bool { return c.def.Measurement != nil || c.def.Delay.Periods > 0 }
+// Indirect reports whether a decision is not made by the state that its action begins to act in.
+func (c *Case) Indirect() bool { return c.def.Measurement != nil || c.def.Delay.Periods > 0 }
 
 // Robust is the case with level standard deviations of its closed loop kept off every limit; 0: none. It
 // needs a Measurement.
@@ -309,7 +312,17 @@ func (c *Case) boundsInTime() error {
 func (c *Case) defined(def domain.Case) *Case {
 	clone := *c
 	clone.def = def
+	if p, ok := def.Problem.(*equations.Problem); ok && c.findings != nil && p != c.def.Problem {
+		clone.diagnose()
+	}
 	return &clone
+}
+
+// onPlant is the case of a definition on another plant, which its maps are not made for and its file does not describe.
+func (c *Case) onPlant(def domain.Case, remade bool) *Case {
+	clone := c.defined(def).cancellable(c.context)
+	clone.unshifted, clone.remade, clone.system = c.mapped(), remade, nil
+	return clone
 }
 
 // cancellable is the case whose searches and solves end with ctx; nil: with none.

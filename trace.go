@@ -31,7 +31,7 @@ type Again struct {
 func (k *Catalogue) Verify(ctx context.Context, file string, replay *Again, opt closedloop.VerifyOptions) (*closedloop.Verification, error) {
 	set, err := instructionSet()
 	if err != nil {
-		return nil, BadInput(err)
+		return nil, err
 	}
 	closeAll := func() {}
 	defer func() { closeAll() }()
@@ -107,7 +107,7 @@ func (k *Catalogue) traced(h *closedloop.Header) (c *Case, embedded bool, err er
 		if err != nil {
 			return nil, embedded, err
 		}
-		return &Case{def: def, models: c.models, unshifted: c.mapped(), remade: embedded}, embedded, nil
+		return c.onPlant(def, embedded), embedded, nil
 	}
 	system := ok
 	if !ok && k.Embedded != nil {

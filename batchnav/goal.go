@@ -1,6 +1,7 @@
 package batchnav
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"slices"
@@ -97,6 +98,7 @@ func (a *Batch) reach(l *loop, obs *Observation) error {
 			return err
 		}
 	}
+	ctx := cmp.Or(a.opt.Context, context.Background())
 	start, opt := Observation{S: obs.S, C: obs.C}, FrontOptions{Points: goalPoints, Threads: a.backend.Describe().Threads}
 	polishes := a.search != nil && a.search.polish != nil
 	first := goal.First
@@ -105,14 +107,14 @@ func (a *Batch) reach(l *loop, obs *Observation) error {
 	}
 	if p.begins && (polishes || len(first) > 0) { // what comes first is bounded by about its least, once
 		opt.Plans = polishes
-		front, err := a.fronts.Front(context.Background(), start, opt)
+		front, err := a.fronts.Front(ctx, start, opt)
 		if err != nil {
 			return err
 		}
 		ends := front
 		if polishes {
 			opt.Weights, opt.Polish = dataset.Proper(m, m), leastIterations
-			if ends, err = a.fronts.Front(context.Background(), start, opt); err != nil {
+			if ends, err = a.fronts.Front(ctx, start, opt); err != nil {
 				return err
 			}
 			front.Points = append(front.Points, ends.Points...)
@@ -141,7 +143,7 @@ func (a *Batch) reach(l *loop, obs *Observation) error {
 		}
 	}
 	p.begins = false
-	front, err := a.fronts.Front(context.Background(), start, FrontOptions{Points: goalPoints, Threads: opt.Threads, Most: p.most})
+	front, err := a.fronts.Front(ctx, start, FrontOptions{Points: goalPoints, Threads: opt.Threads, Most: p.most})
 	if err != nil {
 		return err
 	}

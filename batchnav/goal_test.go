@@ -1,6 +1,8 @@
 package batchnav
 
 import (
+	"context"
+	"errors"
 	"math"
 	"slices"
 	"testing"
@@ -280,5 +282,16 @@ func TestAGoalsWeightsAreThoseOfAPoint(t *testing.T) {
 				t.Errorf("a bound of %g of objective %d: weights %v, want %v", most[j], j, got, f.Points[k].W)
 			}
 		}
+	}
+}
+
+// A navigator's context ends what finds the weights of a goal, too.
+func TestAGoalEndsWithTheContext(t *testing.T) {
+	ctx, end := context.WithCancel(t.Context())
+	end()
+	p := testdomain.NewCart(8)
+	n := require.Get(NewNavigator(ref.New(), testdomain.Map(p, 9, false), p, Options{Direct: true, Context: ctx}))(t)
+	if _, err := n.Decide([]float64{-0.3, 0}, []float64{0}, domain.Preference{Goal: &domain.Goals{First: []int{0}}}); !errors.Is(err, context.Canceled) {
+		t.Errorf("after the context's end: %v", err)
 	}
 }

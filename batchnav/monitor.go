@@ -25,7 +25,6 @@ type Decision struct {
 	// Correction is the largest component by which the projection moved the
 	// decoded action.
 	Correction float64
-	// Gap is domain.ProblemAbilities.Gap of U; 0 of a problem without, and where a limit breaks.
 	// Consistent reports whether M_t was not empty; true without localization.
 	Consistent bool
 }

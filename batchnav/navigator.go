@@ -1,15 +1,15 @@
 // Package batchnav is the online part of Geometric Pareto Control. It has
 // Algorithm 2 of the paper ("Online Pareto Map Navigation") for one state and
 // for thousands at once, and the refinement of many latent candidates. The
-// paper's certificates and the monitor of a running loop are here too.
+// monitor of a running loop is here too.
 //
 // The central type is Navigator, one closed loop of one trained map on one
 // compute backend. Batch is the same for many independent loops that decide
 // together. The arithmetic of a latent step is the backend's; this package
 // decides what is localized, steered, projected, guarded and recorded.
 //
-// Sources: paper, sec. "Online Navigation" (alg:online), app:rk2, and
-// appendix:theory for the certificates. Where the paper leaves a choice, the
+// Sources: paper, sec. "Online Navigation" (alg:online), app:rk2.
+// Where the paper leaves a choice, the
 // choice is stated at the code that makes it and in docs/explain/decision.md.
 package batchnav
 

@@ -203,6 +203,11 @@ func TestExportSaysWhatItLacks(t *testing.T) {
 	refused(t, &App{}, file+` is a map of another program's case: unknown case "cart"`, "export", file, "--c", to)
 	refused(t, app, "crane.json is a system, which has no map: give the map's file and --case", "export", "../equations/systemfile/testdata/crane.json", "--c", to)
 	refused(t, app, "is a file, want a folder", "export", file, "--map-only", "--c", file)
+	broken := filepath.Join(t.TempDir(), "broken.json")
+	require.OK(t, os.WriteFile(broken, []byte(`{"gpc_system"`), 0o644))
+	for _, method := range []string{"nmpc", "search-512"} {
+		refused(t, app, "the file is not JSON", "export", broken, "--method", method, "--c", to)
+	}
 	t.Chdir(t.TempDir())
 	require.OK(t, os.WriteFile("cart", []byte("the program of a module, whose name is that of its case"), 0o755))
 	refused(t, app, "case cart has no bundled map", "export", "cart", "--c", to)

@@ -113,8 +113,8 @@ func sayExported(w io.Writer, r *export.Result) {
 // that file with its case, of which the file's own word opens nothing. The exact controller and a search without a map need none.
 func (a *App) exported(name, caseName, method string) (*gpc.Case, *model.Model, error) {
 	if method == export.Solver || strings.HasPrefix(method, "search-") {
-		if c, err := a.Find(name); err == nil {
-			return c, nil, nil
+		if c, err := a.Find(name); err == nil || strings.HasSuffix(name, gpc.SystemSuffix) {
+			return c, nil, err
 		}
 	}
 	if filepath.Ext(name) == "" { // a case comes before a file of its name, such as the program itself

@@ -14,7 +14,7 @@ func unique[T comparable](name string, entries []T) error {
 	return nil
 }
 
-// OnceFiles is once of files and folders, by their cleaned paths.
+// OnceFiles is unique of files and folders, by their cleaned paths.
 func OnceFiles(name string, paths []string) error {
 	cleaned := make([]string, len(paths))
 	for i, path := range paths {

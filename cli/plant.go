@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"time"
@@ -15,6 +16,9 @@ import (
 	"github.com/gpc-engine/gpc/internal/version"
 	"github.com/gpc-engine/gpc/serve"
 )
+
+// resetPatience bounds the end of all sessions, an interrupted run's too.
+const resetPatience = 10 * time.Second
 
 func (a *App) plantCommand() *cobra.Command {
 	var opt closedloop.Options
@@ -72,8 +76,10 @@ method, bit for bit. The times that are printed are those of the answers.`,
 				sessions = append(sessions, name)
 				return client.Controller(cmd.Context(), name, deadline), nil
 			}, opt)
+			last, stop := context.WithTimeout(context.WithoutCancel(cmd.Context()), resetPatience)
+			defer stop()
 			for _, name := range sessions {
-				err = cmp.Or(err, client.Reset(cmd.Context(), name))
+				err = cmp.Or(err, client.Reset(last, name))
 			}
 			if err != nil {
 				return err

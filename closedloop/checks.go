@@ -20,10 +20,10 @@ type Check struct {
 	Unchecked int    `json:"unchecked"` // that could not be
 }
 
-// OnlyDeep, in Check.By, is of what is compared with VerifyOptions.Deep alone.
+// OnlyDeep, in Check.Basis, is of what is compared with VerifyOptions.Deep alone.
 const OnlyDeep = "only deciding again"
 
-// Words of Check.By that several fields share.
+// Words of Check.Basis that several fields share.
 const (
 	bySimulation = "re-simulation"
 	byScenes     = "scenes drawn again"

@@ -586,7 +586,7 @@ func (p *pace) executed(d domain.Decision, s, c, u []float64) domain.Decision {
 // measuredEpisode is an episode whose method decides by measurements.
 type measuredEpisode struct {
 	read   func(y, c []float64)
-	decide func(y, c []float64, pref domain.Preference, s, unknown, u []float64) (domain.Decision, error) // s and known become the estimates
+	decide func(y, c []float64, pref domain.Preference, s, unknown, u []float64) (domain.Decision, error) // s and unknown become the estimates
 	y, c   []float64
 }
 

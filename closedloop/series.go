@@ -13,7 +13,7 @@ import (
 // Series follows episodes over their decisions. At each point along them it has the mean over the episodes that came
 // that far, and the 10 and 90 % quantiles.
 type Series struct {
-	// Interval is how many decisions a point is the mean of; point k has those from k·Every on.
+	// Interval is how many decisions a point is the mean of; point k has those from k·Interval on.
 	Interval int    `json:"every"`    // decisions that each point along the episodes is the mean of
 	Episodes int    `json:"episodes"` // that are counted: of the first 200
 	Total    Band   `json:"total"`    // Σ J_i

@@ -33,7 +33,7 @@ type tally struct {
 	atEnd                   int
 	guard                   GuardCounts
 	gapBounds               []float64
-	starts, converged, best int       // of a Multistart
+	starts, converged, best int       // of references that solve from several starts
 	gaps                    []float64 // of its starts, by episode
 	outcomes                Outcomes
 	series                  *series

@@ -244,13 +244,13 @@ type End struct {
 	// without soft limits.
 	Excess    Vector `json:"excess,omitempty"`
 	Exceeding []int  `json:"exceeding,omitempty"`
-	// GoalReached is whether a Judged episode succeeded, AtEnd whether an Arrived one
+	// GoalReached is whether the episode succeeded, AtEnd whether it
 	// was where it should be after the last step; null for others.
 	GoalReached *bool `json:"reached,omitempty"`
 	AtEnd       *bool `json:"at_end,omitempty"`
 	// Failed: a state of the episode was lost (domain.ProblemAbilities.Failed).
 	Failed bool `json:"failed,omitempty"`
-	// Cause says in one line why an episode is not safe: what an Explained one says, or the
+	// Cause says in one line why an episode is not safe: what the plant says, or the
 	// first margin that was violated, or the first state that was lost.
 	Cause string `json:"cause,omitempty"`
 	// OracleFailure is why there is no oracle cost where the oracle was asked.
@@ -260,7 +260,7 @@ type End struct {
 	// Starts are the costs that the solves of an oracle ended at, null where one
 	// did not converge.
 	Starts Vector `json:"starts,omitempty"`
-	// Excluded scenes were drawn before this one and left out; see Drawn.
+	// Excluded scenes were drawn before this one and left out.
 	Excluded int `json:"excluded,omitempty"`
 	// NoWay: the method found no plan from the start that keeps off the limits by all that is asked for.
 	NoWay bool `json:"no_way,omitempty"`

@@ -18,13 +18,13 @@ import (
 	"github.com/gpc-engine/gpc/internal/option"
 )
 
-// VerifyTolerance bounds |got − want| ≤ VerifyTolerance·(1 + |want|) for a state, a margin, an objective or a cost. A
+// VerifyTolerance is ε in |got − want| ≤ ε·(1 + |want|), which holds for a state, a margin, an objective or a cost. A
 // replay repeats the same float64 operations, so that on one machine it differs by nothing. Another processor may fuse
 // multiply-adds, and a power flow stops at 1e-9 per unit.
 const VerifyTolerance = 1e-7
 
-// DeepTolerance bounds |got − want| of decisions that are made again on another backend or instruction set than the
-// trace's. It is a share of an action's range, and for every other value relative to 1 + |want|.
+// DeepTolerance is the same ε for decisions that are made again on another backend or instruction set than the
+// trace's. Of an action it is a share of the range.
 const DeepTolerance = 1e-3
 
 // DefaultEpisodeLimit is how long the verification of one episode may take.

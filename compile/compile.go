@@ -224,18 +224,18 @@ type Report struct {
 
 // run is one run in progress.
 type run struct {
-	opt             Options
-	c               *gpc.Case
-	findings        diagnosis.Findings
-	plant           *closedloop.Simulation // nil: a plant whose starts cannot be chosen
-	optima          optima
-	dir             string
-	journal         journal
-	clock           func() time.Time
-	start           time.Time
-	earlierSeconds  float64 // seconds of earlier runs
-	excludedSeconds float64 // seconds outside the budget
-	trialShare      float64 // of the budget, in which the trials of the choice end
+	opt            Options
+	c              *gpc.Case
+	findings       diagnosis.Findings
+	plant          *closedloop.Simulation // nil: a plant whose starts cannot be chosen
+	optima         optima
+	dir            string
+	journal        journal
+	clock          func() time.Time
+	start          time.Time
+	earlierSeconds float64      // seconds of earlier runs
+	excludedTime   atomic.Int64 // outside the budget
+	trialShare     float64      // of the budget, in which the trials of the choice end
 
 	saved     time.Time // when the journal was
 	part      *float64  // seconds of what is being made; nil: of nothing that is counted
@@ -383,7 +383,9 @@ func remembersActions(plant *closedloop.Simulation) bool {
 	return !slices.Equal(one, two)
 }
 
-func (r *run) spent() float64 { return r.earlierSeconds + r.since(r.start) - r.excludedSeconds }
+func (r *run) spent() float64 {
+	return r.earlierSeconds + r.since(r.start) - time.Duration(r.excludedTime.Load()).Seconds()
+}
 
 // clock names the budget's clock.
 func (o *Options) clock() string {

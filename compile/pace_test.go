@@ -7,8 +7,10 @@ import (
 	"math"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gpc-engine/gpc"
@@ -522,5 +524,27 @@ func TestABudgetEndsAnEpisode(t *testing.T) {
 		if got.Met || got.Test.Episodes != 0 || got.Choice[0].Method != "direct" || !strings.Contains(got.Advice, "no time to test more than 0 starts") {
 			t.Errorf("met %v from %d starts by %v, advice %q", got.Met, got.Test.Episodes, got.Choice, got.Advice)
 		}
+	}
+}
+
+// Data are late by the time that counts: work outside the budget cuts none, however long it takes.
+func TestExcludedWorkCutsNothing(t *testing.T) {
+	for _, excluded := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, stop := context.WithCancel(context.Background())
+			r := &run{opt: Options{Budget: time.Second}, clock: time.Now, start: time.Now(), dir: t.TempDir()}
+			r.inTime, r.cut = context.WithCancel(ctx)
+			defer r.cut()
+			r.excluded.Store(excluded)
+			var ticking sync.WaitGroup
+			ticking.Go(func() { r.keepTime(ctx) })
+			time.Sleep(4 * graceSeconds * time.Second)
+			r.excludedTime.Add(int64(time.Second))
+			if cut := r.inTime.Err() != nil; cut == excluded {
+				t.Errorf("excluded %v, of a budget of a second: cut %v", excluded, cut)
+			}
+			stop()
+			ticking.Wait()
+		})
 	}
 }

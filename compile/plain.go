@@ -29,7 +29,7 @@ func (r *run) comparePlain(ctx context.Context, best int, mapModel *model.Model,
 	start := r.clock()
 	r.excluded.Store(true)
 	defer func() {
-		r.excludedSeconds += r.since(start)
+		r.excludedTime.Add(int64(r.clock().Sub(start)))
 		r.excluded.Store(false)
 	}()
 	m, err := r.plainMap(ctx, best)

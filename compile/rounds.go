@@ -322,12 +322,13 @@ func (r *run) keepTime(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-ticks:
+			if r.excluded.Load() {
+				continue
+			}
 			if budget := r.opt.Budget.Seconds(); r.spent() > budget+max(maxOverrun/2*budget, graceSeconds) {
 				r.cut()
 			}
-			if !r.excluded.Load() {
-				_ = durable.WriteJSON(filepath.Join(r.dir, timeName), r.spent(), "") // what the run keeps later reports the error
-			}
+			_ = durable.WriteJSON(filepath.Join(r.dir, timeName), r.spent(), "") // what the run keeps later reports the error
 		}
 	}
 }

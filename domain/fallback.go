@@ -49,6 +49,9 @@ const (
 	FallbackWeights Fallback = 1 << 17
 )
 
+// Fallbacks is the number of bits, those without a meaning among them.
+const Fallbacks = 18
+
 // LargestGap is the share of its cost that a decision of a map may be above the bound of ProblemAbilities.Gap.
 const LargestGap = 0.01
 

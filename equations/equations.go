@@ -86,7 +86,7 @@ type System struct {
 	Rates []float64
 	// Switches are the actions that take one of a few values. The context then ends with what was before of each: its
 	// value, "last " and its name, and the periods since its last changes. The system's functions do not get them.
-	// Plans come from a search, and the map is of the plan's probabilities (package switched).
+	// Plans come from a search, and the map is of the plan's probabilities (package ocp/mixedinteger).
 	Switches []Switch
 	// Blocks are the numbers of periods that a plan holds its actions (move blocking); the last number repeats. {1,
 	// 1, 2, 4} plans one action for each of the first two periods, one for the next two, and one for every later

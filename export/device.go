@@ -61,21 +61,14 @@ const gradientDirections = 8
 // DeviceOf writes the functions of problem p, which must be Equated, with the arithmetic that the exported C has. Its Name has a hash
 // of the Text: equations that are others have another.
 func DeviceOf(p domain.Problem) (*Device, error) {
-	equated, ok := p.(Equated)
 	spec := p.Spec()
-	switch {
-	case !ok:
-		return nil, fmt.Errorf("export: case %s is not given by equations", spec.Name)
-	case spec.Plan != 1:
-		return nil, fmt.Errorf("export: plans of case %s have %d actions, device functions decide one", spec.Name, spec.Plan)
-	}
-	y, err := equated.Equations()
+	episodes := []Episode{{S: make([]float64, spec.MeasuredSize()), C: make([]float64, spec.ContextSize())}}
+	y, err := equationsOf(p, episodes)
 	if err != nil {
-		return nil, fmt.Errorf("export: %w", err)
+		return nil, err
 	}
 	symbol := identifier(spec.Name)
-	episode := Episode{S: make([]float64, spec.MeasuredSize()), C: make([]float64, spec.ContextSize())}
-	w := wholeOf(&unit{Symbol: symbol, Macro: strings.ToUpper(symbol), Version: version.Version, Spec: spec}, p, y, []Episode{episode})
+	w := wholeOf(&unit{Symbol: symbol, Macro: strings.ToUpper(symbol), Version: version.Version, Spec: spec}, p, y, episodes)
 	w.Device = true
 	w.generate()
 	text, err := templates().execute("device.tmpl", w)

@@ -2,7 +2,7 @@
 // programs in other languages. A map alone is the decision of the method `direct` before its projection, in float32
 // and in static memory.
 //
-// The central function is C, which writes a folder: the map's source and header, its
+// Controller, Optimal and Search write whole controllers with their plants. C writes a map alone as a folder: the map's source and header, its
 // parameters, and a program that holds both to recorded decisions of this module
 // (docs/how-to/export.md).
 package export

@@ -3,7 +3,6 @@ package export
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -85,10 +84,7 @@ func Optimal(ctx context.Context, dir string, p domain.Problem, opt OptimalOptio
 	if err != nil {
 		return nil, err
 	}
-	return &Result{
-		Case: w.Spec.Name, Dir: dir, Symbol: w.Symbol, ConstantBytes: w.ConstantBytes, ScratchBytes: w.ScratchBytes + w.KeptBytes(), Method: Solver, Episodes: len(opt.Episodes), Unsafe: &w.Unsafe,
-		Operations: w.decision(w.solverOperations()), LoopBytes: w.allBytes(), FMU: packed, Libm: strings.Fields(strings.ReplaceAll(w.Libm, ",", " ")),
-	}, nil
+	return w.result(dir, packed, w.solverOperations()), nil
 }
 
 func newOptimal(p domain.Problem, opt *OptimalOptions) (*whole, error) {
@@ -96,20 +92,15 @@ func newOptimal(p domain.Problem, opt *OptimalOptions) (*whole, error) {
 	if !ok {
 		return nil, fmt.Errorf("export: case %s is not given by equations: C has no solver for it", p.Spec().Name)
 	}
+	y, err := equationsOf(p, opt.Episodes)
 	spec := p.Spec()
 	switch {
-	case spec.Plan != 1:
-		return nil, fmt.Errorf("export: plans of case %s have %d actions, a controller in C decides one", spec.Name, spec.Plan)
+	case err != nil:
+		return nil, err
 	case spec.Horizon == 1:
 		return nil, fmt.Errorf("export: the plant of case %s runs on with a horizon of one step: the exact controller in C needs at least 2", spec.Name)
-	case len(opt.Episodes) == 0:
-		return nil, errors.New("export: no episodes to test with, want at least 1")
 	case !(opt.Tolerance > 0) || opt.Iterations < 1:
 		return nil, fmt.Errorf("export: a solver of tolerance %g in %d iterations, want both positive", opt.Tolerance, opt.Iterations)
-	}
-	y, err := problem.Equations()
-	if err != nil {
-		return nil, fmt.Errorf("export: %w", err)
 	}
 	followed, err := problem.Optimised()
 	if err != nil {
@@ -219,7 +210,7 @@ func (w *whole) generateSolver(priority *program.Function) {
 		b.WriteString(ccode.SparsityPattern(j, name))
 		b.WriteString(strings.NewReplacer("_row[", "_hrow[", "_col[", "_hcol[").Replace(ccode.SparsityPattern(h, name)))
 		if name != "priority" {
-			fmt.Fprintf(&b, "static const unsigned short %s_by[%d] = { %s };\n", name, max(1, len(inputsMoved)), strings.Trim(strings.Join(strings.Fields(fmt.Sprint(inputsMoved)), ", "), "[]"))
+			fmt.Fprintf(&b, "static const unsigned short %s_by[%d] = { %s };\n", name, max(1, len(inputsMoved)), commas(inputsMoved))
 		}
 		emit(j.Function, name+"_jacobian")
 		emit(h.Function, name+"_hessian")
@@ -292,8 +283,8 @@ func (w *whole) Solves() int {
 	return 3
 }
 
-// solverOperations bound the arithmetic operations of a decision: of the derivatives, the recursion and the trials of so many
-// iterations of all solves.
+// solverOperations bound the arithmetic operations of a decision: of the derivatives, the recursion and the trials of the most
+// iterations of all Solves, or 2⁶¹.
 func (w *whole) solverOperations() int {
 	s, d, n := w.Solver, w.Solver.Width, w.Horizon
 	second := func(name string) int {
@@ -318,13 +309,14 @@ func (w *whole) solverOperations() int {
 	derivatives := n * (times*(2*derivative+2*second("margins")+2*second("escape")) + 2*second("objectives") + 2*second("priority"))
 	recursion := 25 * n * (2*len(s.Moving)*(len(s.Moving)+d)*d + w.All*d*d)
 	iteration := derivatives + recursion + 30*trial
+	solves := 1 << 61
+	if each := w.Solves() * max(1, iteration); s.Iterations <= solves/each {
+		solves = s.Iterations * each
+	}
 	if w.Spec.Horizon > 0 {
-		return w.restOperations(2*(derivatives+25*trial)/n) + trial + min(w.Solves()*s.Iterations*iteration, 1<<61)
+		return w.restOperations(2*(derivatives+25*trial)/n) + trial + solves
 	}
-	if most := (1 << 62) / (w.Solves() * max(1, iteration)); s.Iterations > most {
-		return 1 << 62
-	}
-	return 3 * s.Iterations * iteration
+	return solves
 }
 
 // restOperations bound a search for a place to rest, of which an iteration takes so many for derivatives and trials.

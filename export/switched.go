@@ -2,7 +2,6 @@ package export
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"math/bits"
@@ -70,10 +69,7 @@ func Search(ctx context.Context, dir string, p domain.Problem, opt Switched) (*R
 	if err != nil {
 		return nil, err
 	}
-	r := &Result{
-		Case: w.Spec.Name, Dir: dir, Symbol: w.Symbol, SHA256: w.SHA256, Half: opt.Half, ConstantBytes: w.ConstantBytes, ScratchBytes: w.ScratchBytes,
-		Method: w.Method, Episodes: len(opt.Episodes), Unsafe: &w.Unsafe, Operations: w.searchOperations(), LoopBytes: w.searchBytes(), FMU: packed, Libm: strings.Fields(strings.ReplaceAll(w.Libm, ",", " ")),
-	}
+	r := w.result(dir, packed, w.searchOperations())
 	if w.Search.Map != nil {
 		r.Base, r.MulAdds = "copied", w.mapMulAdds()
 	}
@@ -81,19 +77,13 @@ func Search(ctx context.Context, dir string, p domain.Problem, opt Switched) (*R
 }
 
 func newSearch(p domain.Problem, opt *Switched) (*whole, error) {
-	equated, ok := p.(Equated)
+	y, err := equationsOf(p, opt.Episodes)
 	spec, o := p.Spec(), opt.Controller
 	switch {
-	case !ok:
-		return nil, fmt.Errorf("export: case %s is not given by equations: C has no roll-outs of it", spec.Name)
+	case err != nil:
+		return nil, err
 	case o.Ahead || o.Polish || o.Relaxed || o.Seed != 0 || o.Round != 0:
 		return nil, fmt.Errorf("export: method %s solves or searches between decisions, which C does not", opt.Method)
-	case len(opt.Episodes) == 0:
-		return nil, errors.New("export: no episodes to test with, want at least 1")
-	}
-	y, err := equated.Equations()
-	if err != nil {
-		return nil, fmt.Errorf("export: %w", err)
 	}
 	symbol := identifier(spec.Name)
 	u := &unit{Symbol: symbol, Macro: strings.ToUpper(symbol), Version: version.Version, Build: version.Build(), Half: opt.Half, Spec: spec}

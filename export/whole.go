@@ -67,11 +67,35 @@ func Controller(ctx context.Context, dir string, m *model.Model, p domain.Proble
 	if err != nil {
 		return nil, err
 	}
+	r := u.result(dir, packed, u.operations().decision)
+	r.Base, r.MulAdds = "copied", m.EncoderX.MulAdds()+m.DecoderU.MulAdds()
+	return r, nil
+}
+
+// result says what was written, of a controller that takes so many operations without an observer.
+func (w *whole) result(dir string, packed []string, operations int) *Result {
 	return &Result{
-		Case: m.Case, Dir: dir, Symbol: u.Symbol, SHA256: u.SHA256, Base: "copied", Half: opt.Half,
-		ConstantBytes: u.ConstantBytes, ScratchBytes: u.ScratchBytes + u.KeptBytes(), MulAdds: m.EncoderX.MulAdds() + m.DecoderU.MulAdds(),
-		Method: Method, Episodes: len(opt.Episodes), Unsafe: &u.Unsafe, Operations: u.decision(u.operations().decision), LoopBytes: u.allBytes(), FMU: packed, Libm: strings.Fields(strings.ReplaceAll(u.Libm, ",", " ")),
-	}, nil
+		Case: w.Spec.Name, Dir: dir, Symbol: w.Symbol, SHA256: w.SHA256, Half: w.unit.Half, ConstantBytes: w.ConstantBytes, ScratchBytes: w.ScratchBytes + w.KeptBytes(), Method: w.Method,
+		Episodes: len(w.Episodes), Unsafe: &w.Unsafe, Operations: w.decision(operations), LoopBytes: w.allBytes(), FMU: packed, Libm: strings.Fields(strings.ReplaceAll(w.Libm, ",", " ")),
+	}
+}
+
+// equationsOf are those of a problem that C can decide, with episodes to test with.
+func equationsOf(p domain.Problem, episodes []Episode) (*program.System, error) {
+	equated, ok := p.(Equated)
+	switch spec := p.Spec(); {
+	case !ok:
+		return nil, fmt.Errorf("export: case %s is not given by equations", spec.Name)
+	case spec.Plan != 1:
+		return nil, fmt.Errorf("export: plans of case %s have %d actions, a controller in C decides one", spec.Name, spec.Plan)
+	case len(episodes) == 0:
+		return nil, errors.New("export: no episodes to test with, want at least 1")
+	}
+	y, err := equated.Equations()
+	if err != nil {
+		return nil, fmt.Errorf("export: %w", err)
+	}
+	return y, nil
 }
 
 // save writes all files to the folder, with units of FMI 2.0 where they are wanted, whose names it returns.
@@ -120,26 +144,17 @@ type whole struct {
 }
 
 func newWhole(m *model.Model, p domain.Problem, opt *Whole) (*whole, error) {
-	equated, ok := p.(Equated)
-	if !ok {
-		return nil, fmt.Errorf("export: case %s is not given by equations: what leaves of it is its map alone", p.Spec().Name)
-	}
+	y, err := equationsOf(p, opt.Episodes)
 	spec := p.Spec()
 	switch {
-	case spec.Plan != 1:
-		return nil, fmt.Errorf("export: plans of case %s have %d actions, a controller in C decides one", spec.Name, spec.Plan)
+	case err != nil:
+		return nil, err
 	case opt.Guard.Off:
 		return nil, fmt.Errorf("export: case %s has no guard", spec.Name)
 	case opt.Guard.Noise > 0:
 		return nil, fmt.Errorf("export: the guard of case %s makes room for noise of %g, which the one in C does not", spec.Name, opt.Guard.Noise)
-	case len(opt.Episodes) == 0:
-		return nil, errors.New("export: no episodes to test with, want at least 1")
 	case len(m.DecoderS.Layers) == 0:
 		return nil, fmt.Errorf("export: the map of case %s has no D_s, by which an observation is known to be off the map", spec.Name)
-	}
-	y, err := equated.Equations()
-	if err != nil {
-		return nil, fmt.Errorf("export: %w", err)
 	}
 	zero := Record{S: make([]float32, spec.MeasuredSize()), C: make([]float32, spec.ContextSize()), Plan: make([]float32, spec.PlanSize())}
 	u, err := newUnit(m, p, opt.Half, []Record{zero})

@@ -21,7 +21,7 @@ import (
 //
 // The weights ω_t are fixed, or σ(s_t, u_t; c_t) in the adaptive mode. V is the terminal cost of an infinite horizon.
 // First derivatives are those of domain.Derivatives. Without it, the problem's Gradient gives those of J with respect
-// to s and u, and central differences the others. Second derivatives are those of a domain.Curved, or differences: of
+// to s and u, and central differences the others. Second derivatives are exact where they are known, or differences: of
 // exact first derivatives where they exist, else of values. Their error costs iterations, never accuracy.
 type program struct {
 	problem     domain.Problem

@@ -13,7 +13,7 @@ import (
 
 // Receding solves the decisions of one closed loop. Each starts from the previous solution, shifted by a stage:
 // actions, states and multipliers. The feedback of its last step corrects the actions where the state is not the
-// predicted one. After the first calls of the longest horizon it allocates nothing. It is not safe for concurrent
+// predicted one. After the first calls of the longest horizon it allocates nothing but where it keeps bounds. It is not safe for concurrent
 // use.
 type Receding struct {
 	opt           Options

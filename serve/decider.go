@@ -45,7 +45,7 @@ func newDecider(c *gpc.Case, e *gpc.Engine, opt Options) (_ decider, reaches, er
 	if err != nil {
 		return nil, nil, err
 	}
-	if !r.Navigates() || c.Definition().Measurement != nil || c.Definition().Delay.Periods > 0 {
+	if !r.Navigates() || c.Indirect() {
 		d := &controllers{controlCase: c, method: r, engine: e, threads: opt.Threads}
 		return d, r.Goals(), d.open(&session{}) // what is wrong with it is said now
 	}
@@ -202,7 +202,7 @@ func (c *controllers) executed(j *job, u []float64) {
 func (c *controllers) missed(j *job) {
 	switch missed := j.sess.abilities.Missed; {
 	case missed == nil || j.answer.Decision == nil:
-	case c.controlCase.Definition().Measurement != nil || c.controlCase.Definition().Delay.Periods > 0:
+	case c.controlCase.Indirect():
 		missed(nil, nil, j.answer.Decision.U)
 	default:
 		missed(j.request.S, j.request.C, j.answer.Decision.U)

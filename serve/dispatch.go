@@ -40,7 +40,7 @@ func (s *Server) ask(ctx context.Context, j *job, start time.Time) (Answer, erro
 		s.giveUp(j)
 		<-j.ready
 	case <-ctx.Done():
-		if j.op == opFront { // its solves end
+		if j.end != nil { // its search ends
 			s.finish(j, Answer{}, ctx.Err())
 		}
 		return Answer{}, ctx.Err()
@@ -110,8 +110,10 @@ func (s *Server) prepare(j *job, start time.Time) error {
 		j.refine.Candidates = cmp.Or(j.refine.Candidates, DefaultCandidates)
 		j.refine.Seed, j.refine.Threads = cmp.Or(j.refine.Seed, s.opt.Seed), s.opt.Threads
 	}
-	if j.op == opFront {
+	if j.op != opDecide {
 		j.run, j.end = context.WithCancel(context.Background())
+	}
+	if j.op == opFront {
 		return s.frontable(j)
 	}
 	if limit := s.deadlineOf(j.op); r.Deadline.IsZero() && limit > 0 {
@@ -146,7 +148,7 @@ func (s *Server) deadlineOf(kind op) time.Duration {
 func (s *Server) enqueue(group []*job, wait bool) error {
 	s.closing.RLock()
 	defer s.closing.RUnlock()
-	if s.closed {
+	if s.closed.Load() {
 		return ErrClosed
 	}
 	s.pending.Add(1)

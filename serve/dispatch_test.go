@@ -195,7 +195,7 @@ func TestTheQueueHasARoom(t *testing.T) {
 		t.Errorf("nothing was dequeued, %d are pending", s.pending.Load())
 	}
 	require.OK(t, s.enqueue(group, true))
-	s.closed = true
+	s.closed.Store(true)
 	if err := s.enqueue(group, true); !errors.Is(err, ErrClosed) || s.pending.Load() != 1 {
 		t.Errorf("closed: %v", err)
 	}
@@ -399,4 +399,21 @@ func TestARequestIsOverdue(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A server says how it is while a group waits for room in the queue and another closes the server.
+func TestHealthWaitsForNoLock(t *testing.T) {
+	s, _ := bare(t, Options{})
+	s.closing.Lock()
+	defer s.closing.Unlock()
+	told := make(chan Health)
+	go func() { told <- s.Health() }()
+	select {
+	case h := <-told:
+		if h.Status == "closing" {
+			t.Errorf("%+v", h)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("it waits for who closes the server")
+	}
 }

@@ -24,8 +24,7 @@ func (s *Server) Draining() bool {
 // Close answers what was asked and gives up the sessions.
 func (s *Server) Close() {
 	s.closing.Lock()
-	if !s.closed {
-		s.closed = true
+	if !s.closed.Swap(true) {
 		close(s.queue)
 	}
 	s.closing.Unlock()

@@ -129,25 +129,34 @@ func TestAnExactFrontHoldsNothingUp(t *testing.T) {
 	}
 }
 
-// A front of the map ends, too, when who asked is gone: points that are not begun are not rolled out.
-func TestAFrontEndsWithItsClient(t *testing.T) {
-	held := newGate()
-	s := server(t, serve.Options{}, held)
-	ctx, leave := context.WithCancel(t.Context())
-	gone := make(chan error)
-	go func() {
-		_, err := s.Front(ctx, serve.Request{S: []float64{slow, 0.2}, C: []float64{0}}, batchnav.FrontOptions{Points: 1000})
-		gone <- err
-	}()
-	<-held.arrived
-	leave()
-	if err := <-gone; !errors.Is(err, context.Canceled) {
-		t.Errorf("whoever has left is answered %v", err)
-	}
-	held.open()
-	require.Get(s.Front(t.Context(), position, batchnav.FrontOptions{Points: 11}))(t) // behind the other
-	if n := len(held.arrived); n > 500 {
-		t.Errorf("%d of 1000 points were rolled out", n)
+// A front of the map and a refinement end, too, when who asked is gone: what is not begun is not rolled out.
+func TestASearchEndsWithItsClient(t *testing.T) {
+	far := serve.Request{S: []float64{slow, 0.2}, C: []float64{0}}
+	for name, ask := range map[string]func(ctx context.Context, s *serve.Server) error{
+		"front": func(ctx context.Context, s *serve.Server) error {
+			_, err := s.Front(ctx, far, batchnav.FrontOptions{Points: 1000})
+			return err
+		},
+		"refinement": func(ctx context.Context, s *serve.Server) error {
+			_, err := s.Refine(ctx, "", far, batchnav.RefineOptions{Candidates: 1000})
+			return err
+		},
+	} {
+		held := newGate()
+		s := server(t, serve.Options{}, held)
+		ctx, leave := context.WithCancel(t.Context())
+		gone := make(chan error)
+		go func() { gone <- ask(ctx, s) }()
+		<-held.arrived
+		leave()
+		if err := <-gone; !errors.Is(err, context.Canceled) {
+			t.Errorf("%s: whoever has left is answered %v", name, err)
+		}
+		held.open()
+		require.Get(s.Front(t.Context(), position, batchnav.FrontOptions{Points: 11}))(t) // behind the other
+		if n := len(held.arrived); n > 500 {
+			t.Errorf("%s: %d of 1000 were rolled out", name, n)
+		}
 	}
 }
 

@@ -38,7 +38,7 @@ type job struct {
 	front          batchnav.FrontOptions
 	exact          int // weightings that a front is solved under too; 0: none
 	start          time.Time
-	run            context.Context // of a front, until it has its answer
+	run            context.Context // of a refinement or a front, until it has its answer
 	end            func()
 	searchDeadline time.Time                  // when a search is to have its best; zero: whenever
 	timer          atomic.Pointer[time.Timer] // of its deadline; nil: none
@@ -73,7 +73,7 @@ func (j *job) overdue() bool {
 	return j.timer.Load() != nil && !time.Now().Before(j.request.Deadline)
 }
 
-// stop stops its clock and its front.
+// stop stops its clock and its search.
 func (j *job) stop() {
 	if j.end != nil {
 		j.end()

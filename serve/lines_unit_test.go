@@ -153,7 +153,7 @@ func TestAnswersThatCannotBeWritten(t *testing.T) {
 // What comes before a failure of its input is answered, by a server that has closed with ErrClosed each.
 func TestLinesOfAServerThatHasClosed(t *testing.T) {
 	s, _ := bare(t, Options{})
-	s.closed = true
+	s.closed.Store(true)
 	var text strings.Builder
 	stop := errors.New("stop")
 	in := io.MultiReader(strings.NewReader(`{"op":"reset","session":"a"}`+"\nx\n"+`{"op":"clear"}`+"\n"), iotest.ErrReader(stop))

@@ -47,7 +47,7 @@ type metrics struct {
 	margin              atomic.Uint64
 	decisions           [kinds]atomic.Int64
 	refined             [3]atomic.Int64 // in time, late, fronts
-	fallbacks           [18]atomic.Int64
+	fallbacks           [domain.Fallbacks]atomic.Int64
 	refused             [refusals]atomic.Int64
 	outlasted           atomic.Int64 // decisions and preparations that were not done by their deadline and went on by themselves
 	expired             atomic.Int64 // sessions that gave their place to another
@@ -217,7 +217,7 @@ func (e *exposition) labelled(name, help, label string, names []string, counts [
 }
 
 // fallbackNames are those of the bits of a domain.Fallback, "" for one that has no meaning.
-var fallbackNames = func() (names [18]string) {
+var fallbackNames = func() (names [domain.Fallbacks]string) {
 	for bit := range names {
 		if f := domain.Fallback(1 << bit); f.Known() {
 			names[bit] = f.String()

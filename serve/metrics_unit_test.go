@@ -194,3 +194,10 @@ func TestEveryMetricHasItsNumber(t *testing.T) {
 		}
 	}
 }
+
+// Every bit of a fallback that has a meaning is counted.
+func TestEveryFallbackIsCounted(t *testing.T) {
+	if last := domain.Fallback(1 << (domain.Fallbacks - 1)); !last.Known() || (last << 1).Known() || fallbackNames[domain.Fallbacks-1] == "" {
+		t.Errorf("%d bits, the last is %v, the next %v", domain.Fallbacks, last, last<<1)
+	}
+}

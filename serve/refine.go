@@ -2,7 +2,6 @@ package serve
 
 import (
 	"cmp"
-	"context"
 	"time"
 
 	"github.com/gpc-engine/gpc"
@@ -57,7 +56,7 @@ func (s *Server) answerRefinement(j *job) {
 				opt.TimeLimit = remaining
 			}
 		}
-		r, err := s.refiner.Refine(context.Background(), batchnav.Observation{S: j.request.S, C: j.request.C, Preference: j.preference}, opt)
+		r, err := s.refiner.Refine(j.run, batchnav.Observation{S: j.request.S, C: j.request.C, Preference: j.preference}, opt)
 		if err != nil {
 			return Answer{}, err
 		}

@@ -114,7 +114,7 @@ type Server struct {
 	foreground  int           // sessions that were not begun aside; the dispatcher's alone
 	finished    chan struct{} // closed when the dispatcher is done
 	closing     sync.RWMutex  // held for reading while a group is queued
-	closed      bool
+	closed      atomic.Bool
 	refining    sync.WaitGroup
 	refine      sync.Mutex // of the refiner and the fronts
 	exact       sync.Mutex // of the exact front that is solved
@@ -230,7 +230,7 @@ func (s *Server) Decide(ctx context.Context, session string, r Request) (*Decisi
 }
 
 // Refine refines candidates of one observation; it changes nothing of the session, whose
-// preference it takes. A deadline ends its rounds, besides opt.Within.
+// preference it takes. A deadline ends its rounds, besides opt.TimeLimit.
 func (s *Server) Refine(ctx context.Context, session string, r Request, opt batchnav.RefineOptions) (*Refined, error) {
 	a, err := s.ask(ctx, &job{op: opRefine, session: session, request: r, refine: opt}, time.Now())
 	return a.Refinement, err
@@ -272,11 +272,9 @@ func (s *Server) Reset(ctx context.Context, session string) error {
 // Health says what the server is and what it has done.
 func (s *Server) Health() Health {
 	h := s.health
-	s.closing.RLock()
-	if s.closed || s.Draining() {
+	if s.closed.Load() || s.Draining() {
 		h.Status = "closing"
 	}
-	s.closing.RUnlock()
 	h.Sessions, h.Decisions, h.Asides = s.open.Load(), s.decisions.Load(), s.asides.Load()
 	h.Batches, h.LargestBatch = s.batches.Load(), s.largest.Load()
 	h.Replaced, h.Late = s.replaced.Load(), s.late.Load()

@@ -58,7 +58,7 @@ func TestSessionsAreAskedFor(t *testing.T) {
 	go func() { asked <- require.Get(s.Sessions(context.Background()))(t) }()
 	s.serve(<-s.queue)
 	open := <-asked
-	s.closed = true
+	s.closed.Store(true)
 	if _, err := s.Sessions(ended); !errors.Is(err, context.Canceled) {
 		t.Errorf("a server that has not ended: %v", err)
 	}
@@ -128,7 +128,7 @@ func TestSessionsAreKept(t *testing.T) {
 	s, _ := bare(t, Options{})
 	s.opt.Log = logTo(&noticed)
 	s.sessions["a"] = &session{name: "a"}
-	s.closed = true
+	s.closed.Store(true)
 	close(s.finished)
 	dir := t.TempDir()
 	path := filepath.Join(dir, "sessions.json")

@@ -24,8 +24,8 @@ type decoding struct {
 // evaluateChunk rows are decoded at a time, which bounds the memory.
 const evaluateChunk = 4096
 
-// encode writes net(rows of in) for all listed rows.
-func encode(be backend.Backend, mlp *model.MLP, in tensor.Matrix, rows []int32) (tensor.Matrix, error) {
+// forward writes net(rows of in) for all listed rows.
+func forward(be backend.Backend, mlp *model.MLP, in tensor.Matrix, rows []int32) (tensor.Matrix, error) {
 	net, err := be.NewNet(mlp)
 	if err != nil {
 		return tensor.Matrix{}, err
@@ -52,16 +52,16 @@ func gather(dst, src tensor.Matrix, rows []int32) {
 // evaluate decodes rows of the dataset through E_x, D_s and D_u, with the plan as the controller would send it: base
 // added, clipped, projected. It compares them with state and u*.
 func evaluate(be backend.Backend, problem domain.Problem, d *Data, s *trainingSet, nets backend.Networks, rows []int32) (decoding, error) {
-	z, err := encode(be, nets.EncoderX, s.Training.X, rows)
+	z, err := forward(be, nets.EncoderX, s.Training.X, rows)
 	if err != nil {
 		return decoding{}, err
 	}
 	indices := ascending(len(rows))
-	state, err := encode(be, nets.DecoderS, z, indices)
+	state, err := forward(be, nets.DecoderS, z, indices)
 	if err != nil {
 		return decoding{}, err
 	}
-	action, err := encode(be, nets.DecoderU, z, indices)
+	action, err := forward(be, nets.DecoderU, z, indices)
 	if err != nil {
 		return decoding{}, err
 	}
@@ -71,7 +71,7 @@ func evaluate(be backend.Backend, problem domain.Problem, d *Data, s *trainingSe
 		plan := newPlanner(problem)
 		for i := from; i < to; i++ {
 			r := int(rows[i])
-			residuals[i] = float64(squaredDistance(state.Row(i), s.Training.S.Row(r)))
+			residuals[i] = float64(squaredDistance32(state.Row(i), s.Training.S.Row(r)))
 			u := plan.decode(s.NormU, action.Row(i), d.S.Row(r), d.C.Row(r))
 			sum := 0.0
 			for k, v := range d.U.Row(r) {

@@ -44,7 +44,7 @@ func chooseCodes(points tensor.Matrix, count int, seed uint64) ([]int32, error) 
 	return codes, nil
 }
 
-func squaredDistance(a, b []float32) float32 {
+func squaredDistance32(a, b []float32) float32 {
 	sum := float32(0)
 	for i, v := range a {
 		d := v - b[i]

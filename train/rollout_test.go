@@ -100,7 +100,7 @@ func TestChainOfAPlanFollowsTheDynamics(t *testing.T) {
 	if chain.Z.Rows != 2*rows {
 		t.Fatalf("%d latents of %d rows", chain.Z.Rows, rows)
 	}
-	decoded := require.Get(encode(opt.Backend, nets.DecoderU, chain.Z, ascending(2*rows)))(t)
+	decoded := require.Get(forward(opt.Backend, nets.DecoderU, chain.Z, ascending(2*rows)))(t)
 	p := newPlanner(problem)
 	margins, finite := make([]float64, 2*rows), slices.Repeat([]bool{true}, 2*rows)
 	for i := range rows {

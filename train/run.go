@@ -215,7 +215,7 @@ func (r *run) calibratedModel(nets backend.Networks) (*model.Model, error) {
 		EncoderX: nets.EncoderX, EncoderO: nets.EncoderO, DecoderU: nets.DecoderU, DecoderS: nets.DecoderS,
 		NormX: r.set.NormX, NormO: r.set.NormO, NormS: r.set.NormS, NormU: r.set.NormU,
 	}
-	images, err := encode(o.Backend, nets.EncoderX, r.set.Training.X, r.set.Train)
+	images, err := forward(o.Backend, nets.EncoderX, r.set.Training.X, r.set.Train)
 	if err != nil {
 		return nil, err
 	}
@@ -226,7 +226,7 @@ func (r *run) calibratedModel(nets backend.Networks) (*model.Model, error) {
 	m.Codes = tensor.New(len(codeRows), images.Cols)
 	gather(m.Codes, images, codeRows)
 	model.RoundHalf(m.Codes.Data)
-	if m.CodesDecoded, err = encode(o.Backend, nets.DecoderS, m.Codes, ascending(len(codeRows))); err != nil {
+	if m.CodesDecoded, err = forward(o.Backend, nets.DecoderS, m.Codes, ascending(len(codeRows))); err != nil {
 		return nil, err
 	}
 	rows := sampleRows(r.set.Validation, calibrationRows, o.Seed, streamProbe)

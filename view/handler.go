@@ -237,7 +237,7 @@ func statusOf(err error) int {
 	return http.StatusInternalServerError
 }
 
-// fail answers as a line of serve.Lines is answered.
+// fail answers as a line of Server.Lines is answered.
 func fail(w http.ResponseWriter, status int, err error) {
 	text, _ := json.Marshal(serve.FailureOf(err))
 	w.Header().Set("Content-Type", "application/json")
