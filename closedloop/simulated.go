@@ -244,13 +244,7 @@ func (e *simulated) Apply(u []float64) (domain.Outcome, error) {
 		S: make([]float64, len(e.s)), J: make([]float64, m), Sigma: make([]float64, m),
 		Named: make([]float64, len(spec.Margins)),
 	}
-	if e.scene.Preference.Adaptive {
-		delta := make([]float64, m)
-		p.Indicators(e.s, u, e.c, delta)
-		spec.Semantic.Priority(delta, out.Sigma)
-	} else {
-		copy(out.Sigma, e.scene.Preference.W)
-	}
+	e.scene.Preference.Priority(p, e.s, u, e.c, make([]float64, m), out.Sigma)
 	p.Objectives(e.s, u, e.c, out.J)
 	out.Cost = tensor.DotInOrder(out.J, out.Sigma)
 	p.Margins(e.s, e.c, u, out.Named)

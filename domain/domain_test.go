@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/testing/testdomain"
 )
 
 // drawSimplex draws m weights that sum to 1, some of them 0.
@@ -134,6 +135,22 @@ func drawSemantic(t *rapid.T, top float64) (s domain.Semantic, delta []float64) 
 		delta = append(delta, rapid.Float64Range(0, top).Draw(t, "exponent")*s.Epsilon[i]/s.K[i])
 	}
 	return s, delta
+}
+
+// TestPriorityOfAPreference: a fixed W whatever the state is, in the adaptive mode the potential of the indicators there.
+func TestPriorityOfAPreference(t *testing.T) {
+	p := testdomain.NewCart(20)
+	m := p.Spec().ObjectiveSize()
+	s, u, c, delta, want, got := []float64{0.7, -0.2}, []float64{0.4}, make([]float64, p.Spec().ContextSize()), make([]float64, m), make([]float64, m), make([]float64, m)
+	p.Indicators(s, u, c, delta)
+	p.Spec().Semantic.Priority(delta, want)
+	w := slices.Repeat([]float64{1 / float64(m)}, m)
+	if (domain.Preference{Adaptive: true, W: w}).Priority(p, s, u, c, delta, got); !slices.Equal(got, want) || slices.Equal(got, w) {
+		t.Errorf("adaptive: σ %v, want %v", got, want)
+	}
+	if (domain.Preference{W: w}).Priority(p, s, u, c, delta, got); !slices.Equal(got, w) {
+		t.Errorf("fixed: σ %v, want W %v", got, w)
+	}
 }
 
 func TestPriorityAtItsEnds(t *testing.T) {

@@ -328,12 +328,7 @@ func (q *program) forward(p *point, t int) {
 
 // priority writes the weights of the stage objectives.
 func (q *program) priority(s, c, u, w []float64) {
-	if !q.adaptive {
-		copy(w, q.weights)
-		return
-	}
-	q.problem.Indicators(s, u, c, q.delta)
-	q.spec.Semantic.Priority(q.delta, w)
+	domain.Preference{Adaptive: q.adaptive, W: q.weights}.Priority(q.problem, s, u, c, q.delta, w)
 }
 
 // roll makes p a trajectory and evaluates it: it applies the scaled actions from the first state.

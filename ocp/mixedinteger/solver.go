@@ -420,11 +420,7 @@ func (s *Solver) sample(search *Search, state, c []float64, pref domain.Preferen
 	first := sample.U[:spec.ActionSize()]
 	p.Objectives(state, first, c, sample.J)
 	p.Margins(state, c, first, sample.Margins)
-	if copy(sample.Sigma, pref.W); pref.Adaptive {
-		delta := make([]float64, spec.ObjectiveSize())
-		p.Indicators(state, first, c, delta)
-		spec.Semantic.Priority(delta, sample.Sigma)
-	}
+	pref.Priority(p, state, first, c, make([]float64, spec.ObjectiveSize()), sample.Sigma)
 	p.Base(state, c, sample.Target)
 	for i, v := range sample.U {
 		sample.Target[i] = v - sample.Target[i]
