@@ -246,7 +246,7 @@ func (c *Case) drivable(opt ExportOptions) error {
 func (c *Case) middleScenario() (p []float64) {
 	if sim, ok := c.def.Plant.(*closedloop.Simulation); ok {
 		for _, v := range sim.Parameters {
-			p = append(p, (v.Lo+v.Hi)/2)
+			p = append(p, v.Middle())
 		}
 	}
 	return p

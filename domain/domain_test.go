@@ -351,3 +351,16 @@ func TestARegimeThatIsNone(t *testing.T) {
 		}
 	}
 }
+
+// TestMiddleAndHalf: middle and half width of a box count its ends as −1 and 1; without a box they change nothing.
+func TestMiddleAndHalf(t *testing.T) {
+	for _, v := range []domain.Variable{{Lo: -3, Hi: 1}, {Lo: 2, Hi: 2.5}, {}} {
+		lo, hi := v.Lo, v.Hi
+		if !v.Bounded() {
+			lo, hi = -1, 1
+		}
+		if v.Middle()-v.Half() != lo || v.Middle()+v.Half() != hi {
+			t.Errorf("[%g, %g]: %g ± %g", v.Lo, v.Hi, v.Middle(), v.Half())
+		}
+	}
+}

@@ -86,6 +86,17 @@ func (v Variable) Scale() float64 {
 	return cmp.Or(v.Size, 1)
 }
 
+// Middle is the middle of the box; 0 without one.
+func (v Variable) Middle() float64 { return (v.Lo + v.Hi) / 2 }
+
+// Half is half the width of the box, 1 without one: what a solver counts an action or a state in.
+func (v Variable) Half() float64 {
+	if v.Bounded() {
+		return (v.Hi - v.Lo) / 2
+	}
+	return 1
+}
+
 // Semantic holds the constants of the urgency potential, eq. iclr-semantic:
 // φ_i = exp(K_i δ_i / Epsilon_i) − 1 and σ_i = (φ_i + Rho)/Σ_j(φ_j + Rho).
 type Semantic struct {

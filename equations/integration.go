@@ -121,7 +121,7 @@ func (p *Problem) worstStep(substeps int, implicit bool, limit float64) (w badSt
 // drawAction draws an action, half of them at an end of their box.
 func (p *Problem) drawAction(rng *rand.Rand, u []float64) {
 	for i, a := range p.spec.Action {
-		if u[i] = (a.Lo+a.Hi)/2 + (a.Hi-a.Lo)*(2*rng.Float64()-1); !a.Bounded() {
+		if u[i] = a.Middle() + (a.Hi-a.Lo)*(2*rng.Float64()-1); !a.Bounded() {
 			u[i] = p.system.Rest[i] + rng.NormFloat64()
 		}
 	}

@@ -47,11 +47,7 @@ func New(y System) (*Problem, error) {
 	p.valueCode = sync.OnceValues(func() (*valueCode, error) { return p.compileValues(p.program()) })
 	p.derivativeCode, p.projectionCode = sync.OnceValues(p.compileDerivatives), sync.OnceValues(p.compileProjection)
 	for _, a := range y.Action {
-		half := 1.0
-		if a.Bounded() {
-			half = (a.Hi - a.Lo) / 2
-		}
-		p.half = append(p.half, half)
+		p.half = append(p.half, a.Half())
 	}
 	if err := p.spec.Validate(); err != nil {
 		return nil, err
@@ -187,18 +183,14 @@ func (y *System) complete() {
 	}
 	for i, a := range y.Action {
 		if y.Rest == nil && a.Bounded() && (a.Lo > 0 || a.Hi < 0) {
-			rest[i] = (a.Lo + a.Hi) / 2
+			rest[i] = a.Middle()
 		}
 	}
 	domain.Clip(rest, rest, y.Action)
 	y.Rest = rest
 	if y.StateScale == nil {
 		for _, v := range y.State {
-			scale := 1.0
-			if v.Bounded() {
-				scale = (v.Hi - v.Lo) / 2
-			}
-			y.StateScale = append(y.StateScale, scale)
+			y.StateScale = append(y.StateScale, v.Half())
 		}
 	}
 }

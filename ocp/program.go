@@ -129,12 +129,8 @@ func newProgram(p domain.Problem, stateScale []float64) *program {
 		q.scale[q.ns+i] = cmp.Or(v.Size, 1)
 	}
 	for j, a := range spec.Action {
-		mid, half := 0.0, 1.0
-		if a.Bounded() {
-			mid, half = (a.Lo+a.Hi)/2, (a.Hi-a.Lo)/2
-		}
-		q.mid, q.half, q.bounded = append(q.mid, mid), append(q.half, half), append(q.bounded, a.Bounded())
-		q.scale[q.nx+j] = half
+		q.mid, q.half, q.bounded = append(q.mid, a.Middle()), append(q.half, a.Half()), append(q.bounded, a.Bounded())
+		q.scale[q.nx+j] = a.Half()
 	}
 	for _, v := range spec.Margins {
 		q.marginSizes = append(q.marginSizes, v.Scale())

@@ -497,7 +497,7 @@ func atRest(p domain.Problem, starts []Point) (findings Findings) {
 		all = slices.DeleteFunc(all, func(x Point) bool { return !tensor.Finite(x.S) })
 		for _, x := range all {
 			for i, v := range spec.Measured {
-				if distance := math.Abs(x.S[i]-(v.Lo+v.Hi)/2) / v.Scale(); distance > worst {
+				if distance := math.Abs(x.S[i]-v.Middle()) / v.Scale(); distance > worst {
 					worst, findings = distance, nil
 					subject := name(spec.Measured, "state", i)
 					findings.add(Hint, subject, "step", "a rest that about holds the system where it is; if none does, the episode may be long for so fast a system",

@@ -123,11 +123,7 @@ func NewSearch(p domain.Problem, opt Options) (*Search, error) {
 		if slices.ContainsFunc(spec.Switches, func(w domain.Switch) bool { return w.Action == i }) {
 			continue
 		}
-		half, mid := 1.0, 0.0
-		if a.Bounded() {
-			half, mid = (a.Hi-a.Lo)/2, (a.Hi+a.Lo)/2
-		}
-		s.continuous, s.half, s.mid = append(s.continuous, i), append(s.half, half), append(s.mid, mid)
+		s.continuous, s.half, s.mid = append(s.continuous, i), append(s.half, a.Half()), append(s.mid, a.Middle())
 	}
 	s.accumulated = make([]float64, s.rules.chances)
 	r.continuous = s.continuous
