@@ -138,9 +138,7 @@ func (m *Simulation) Start(seed uint64, index int) []float64 {
 		return p
 	}
 	rng := rand.New(rand.NewPCG(seed^testStream, uint64(index)))
-	for i, v := range m.Parameters {
-		p[i] = v.Lo + (v.Hi-v.Lo)*rng.Float64()
-	}
+	domain.DrawScenario(rng, m.Parameters, p)
 	return p
 }
 

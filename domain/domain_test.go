@@ -3,6 +3,7 @@ package domain_test
 import (
 	"encoding/json"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -361,6 +362,20 @@ func TestMiddleAndHalf(t *testing.T) {
 		}
 		if v.Middle()-v.Half() != lo || v.Middle()+v.Half() != hi {
 			t.Errorf("[%g, %g]: %g ± %g", v.Lo, v.Hi, v.Middle(), v.Half())
+		}
+	}
+}
+
+// TestDrawScenario: every parameter is drawn from its own range, from one number each.
+func TestDrawScenario(t *testing.T) {
+	parameters, p := []domain.Variable{{Lo: -3, Hi: -2}, {Lo: 4, Hi: 4}, {}, {Lo: 1, Hi: 9}}, make([]float64, 4)
+	rng, want := rand.New(rand.NewPCG(1, 2)), rand.New(rand.NewPCG(1, 2))
+	for range 20 {
+		domain.DrawScenario(rng, parameters, p)
+		for i, v := range parameters {
+			if share := want.Float64(); p[i] != v.Lo+(v.Hi-v.Lo)*share || p[i] < v.Lo || p[i] > v.Hi {
+				t.Fatalf("parameter %d is %g at %g of [%g, %g]", i, p[i], share, v.Lo, v.Hi)
+			}
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 
 	"github.com/gpc-engine/gpc/tensor"
@@ -95,6 +96,16 @@ func (v Variable) Half() float64 {
 		return (v.Hi - v.Lo) / 2
 	}
 	return 1
+}
+
+// Draw draws evenly from the box.
+func (v Variable) Draw(rng *rand.Rand) float64 { return v.Lo + (v.Hi-v.Lo)*rng.Float64() }
+
+// DrawScenario draws each parameter of a scenario evenly from its range.
+func DrawScenario(rng *rand.Rand, parameters []Variable, p []float64) {
+	for i, v := range parameters {
+		p[i] = v.Draw(rng)
+	}
 }
 
 // Semantic holds the constants of the urgency potential, eq. iclr-semantic:

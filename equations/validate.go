@@ -208,7 +208,7 @@ func (p *Problem) tryFunctions() error {
 		if !v.Bounded() {
 			return rng.NormFloat64()
 		}
-		return v.Lo + (v.Hi-v.Lo)*rng.Float64()
+		return v.Draw(rng)
 	}
 	clocks := rand.New(rand.NewPCG(1, 0x636c6f636b73)) // "clocks"
 	hint := "does a conversion to float64, dual.Value or a step lose it?"

@@ -170,7 +170,7 @@ func Draw(rng *rand.Rand, variables []domain.Variable) []float64 {
 	x := make([]float64, len(variables))
 	for i, v := range variables {
 		if v.Bounded() {
-			x[i] = v.Lo + rng.Float64()*(v.Hi-v.Lo)
+			x[i] = v.Draw(rng)
 		} else {
 			x[i] = rng.NormFloat64()
 		}
