@@ -10,11 +10,6 @@ import (
 // maxProjections bounds the sets of values that a projection tries.
 const maxProjections = 64
 
-// isSwitched reports whether an entry of the action has a switch.
-func (p *Problem) isSwitched(entry int) bool {
-	return slices.ContainsFunc(p.spec.Switches, func(w domain.Switch) bool { return w.Action == entry })
-}
-
 // choice is one set of values of all switches, by their places, with its distance from what was requested in half
 // boxes, squared.
 type choice struct {

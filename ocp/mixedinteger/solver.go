@@ -284,7 +284,7 @@ func (s *Solver) Others(p *Plan, state, c []float64, steps int, pref domain.Pref
 // eachAction calls f with every action and the number of its shares.
 func (s *Solver) eachAction(f func(action, shares int, switched bool)) {
 	for a := range s.spec.Action {
-		i := slices.IndexFunc(s.spec.Switches, func(w domain.Switch) bool { return w.Action == a })
+		i := s.spec.SwitchOf(a)
 		if i < 0 {
 			f(a, 1, false)
 		} else {
