@@ -91,10 +91,10 @@ func (p *Problem) relaxed(plan int) (*Problem, error) {
 	}
 	y.Real, y.Dual = relaxedFunctions(k, inner.Real), relaxedFunctions(k, inner.Dual)
 	if ode := inner.ODE; ode != nil {
-		y.ODE = &dual.Explicit{Real: mean3(k, ode.Real), Dual: mean3(k, ode.Dual), Span: ode.Span, Substeps: ode.Substeps}
+		y.ODE = ode.With(mean3(k, ode.Real), mean3(k, ode.Dual))
 	}
 	if stiff := inner.Stiff; stiff != nil {
-		y.Stiff = &dual.Stiff{ODE: mean3(k, stiff.ODE), Span: stiff.Span, Substeps: stiff.Substeps}
+		y.Stiff = stiff.With(mean3(k, stiff.ODE))
 	}
 	relaxed, err := New(y)
 	if err == nil {
