@@ -1,10 +1,9 @@
 package equations
 
 import (
+	"cmp"
 	"math"
 	"slices"
-
-	"github.com/gpc-engine/gpc/domain"
 )
 
 // maxProjections bounds the sets of values that a projection tries.
@@ -69,15 +68,7 @@ func (p *Problem) choices(w *work, c, u []float64) []choice {
 				w.choices = append(w.choices, k)
 			}
 		}
-		slices.SortStableFunc(w.choices, func(a, b choice) int {
-			switch {
-			case a.distance < b.distance:
-				return -1
-			case a.distance > b.distance:
-				return 1
-			}
-			return 0
-		})
+		slices.SortStableFunc(w.choices, func(a, b choice) int { return cmp.Compare(a.distance, b.distance) })
 		w.choices = w.choices[:min(len(w.choices), maxProjections)]
 	}
 	return w.choices
