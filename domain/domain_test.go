@@ -379,3 +379,17 @@ func TestDrawScenario(t *testing.T) {
 		}
 	}
 }
+
+// TestLookAhead: a plan looks no further than the context says that the episode goes, nor than the spec.
+func TestLookAhead(t *testing.T) {
+	spec := &domain.Spec{Steps: 9, Horizon: 5}
+	counted := domain.ProblemAbilities{Remaining: func(c []float64) int { return int(c[0]) }}
+	for _, c := range []struct {
+		abilities       domain.ProblemAbilities
+		remaining, want int
+	}{{counted, 2, 2}, {counted, 8, 5}, {domain.ProblemAbilities{}, 2, 5}} {
+		if n := c.abilities.LookAhead(spec, []float64{float64(c.remaining)}); n != c.want {
+			t.Errorf("%d decisions ahead with %d remaining, want %d", n, c.remaining, c.want)
+		}
+	}
+}

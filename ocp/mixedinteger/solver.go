@@ -336,10 +336,7 @@ func (s *Solver) Solve(scenario int, p []float64, pref domain.Preference, scalar
 func (s *Solver) steps(c []float64) int { return stepsOf(s.problem, s.spec, c) }
 
 func stepsOf(p domain.Problem, spec *domain.Spec, c []float64) int {
-	if remaining := domain.AbilitiesOfProblem(p).Remaining; remaining != nil {
-		return max(1, min(remaining(c), spec.LookAhead()))
-	}
-	return spec.LookAhead()
+	return max(1, domain.AbilitiesOfProblem(p).LookAhead(spec, c))
 }
 
 // drive appends the samples of one drive from a scenario's start. Drive 0 follows the best plan.
