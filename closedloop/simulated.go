@@ -92,13 +92,7 @@ func (m *Simulation) Params() any {
 // each measured variable's range, or of 1 where it has none.
 func (m *Simulation) Episode(seed uint64, index int, opt domain.EpisodeOptions) (domain.Episode, error) {
 	spec := m.Problem.Spec()
-	if err := opt.NoRegime(spec.Name); err != nil {
-		return nil, err
-	}
-	if _, err := opt.Fixed(index, spec.ObjectiveSize()); err != nil {
-		return nil, err
-	}
-	if err := opt.Preference.Validate(spec.ObjectiveSize()); err != nil {
+	if err := m.check(index, opt); err != nil {
 		return nil, err
 	}
 	scene := simulationScene{
@@ -110,6 +104,13 @@ func (m *Simulation) Episode(seed uint64, index int, opt domain.EpisodeOptions) 
 	}
 	m.Initial(scene.P, scene.S, scene.C)
 	return m.measured(scene, seed, index, opt)
+}
+
+// check checks the options of an episode.
+func (m *Simulation) check(index int, opt domain.EpisodeOptions) error {
+	spec := m.Problem.Spec()
+	_, err := opt.Fixed(index, spec.ObjectiveSize())
+	return cmp.Or(opt.NoRegime(spec.Name), err, opt.Preference.Validate(spec.ObjectiveSize()))
 }
 
 // measured is the episode of a scene with measurement noise, which the seed and the index
