@@ -184,26 +184,26 @@ func (k *declared) wrapFunctions(y *System) {
 	innerContext(y, &inner, leading[float64](nc), leading[complex128](nc))
 }
 
-// innerContext gives y the other functions of an inner system, which get its own entries of the context.
-func innerContext(y, inner *System, own func(c []float64) []float64, ownDual func(c []complex128) []complex128) {
+// innerContext gives y the other functions of an inner system, which get its entries of the context.
+func innerContext(y, inner *System, entries func(c []float64) []float64, dualEntries func(c []complex128) []complex128) {
 	if ode := inner.ODE; ode != nil {
-		y.ODE = ode.With(withContext(ode.Real, own), withContext(ode.Dual, ownDual))
+		y.ODE = ode.With(withContext(ode.Real, entries), withContext(ode.Dual, dualEntries))
 	}
 	if stiff := inner.Stiff; stiff != nil {
-		y.Stiff = stiff.With(withContext(stiff.ODE, ownDual))
+		y.Stiff = stiff.With(withContext(stiff.ODE, dualEntries))
 	}
 	if inner.Failed != nil {
-		y.Failed = func(s, c []float64) bool { return inner.Failed(s, own(c)) }
+		y.Failed = func(s, c []float64) bool { return inner.Failed(s, entries(c)) }
 	}
 	if inner.Urgency != nil {
-		y.Urgency = func(s, c, delta []float64) { inner.Urgency(s, own(c), delta) }
+		y.Urgency = func(s, c, delta []float64) { inner.Urgency(s, entries(c), delta) }
 	}
 	if inner.Picture != nil {
-		y.Picture = func(s, c []float64) []domain.Shape { return inner.Picture(s, own(c)) }
+		y.Picture = func(s, c []float64) []domain.Shape { return inner.Picture(s, entries(c)) }
 	}
 	if y.Measurement != nil && y.Measurement.Real != nil {
 		m := *y.Measurement
-		m.Real, m.Dual = withContext(m.Real, own), withContext(m.Dual, ownDual)
+		m.Real, m.Dual = withContext(m.Real, entries), withContext(m.Dual, dualEntries)
 		y.Measurement = &m
 	}
 }
@@ -211,9 +211,9 @@ func innerContext(y, inner *System, own func(c []float64) []float64, ownDual fun
 // leading is the first n entries of a context.
 func leading[T dual.Scalar](n int) func(c []T) []T { return func(c []T) []T { return c[:n] } }
 
-// withContext is a function that gets its own entries of the context.
-func withContext[T dual.Scalar](f func(s, c, u, out []T), own func(c []T) []T) func(s, c, u, out []T) {
-	return func(s, c, u, out []T) { f(s, own(c), u, out) }
+// withContext is a function that gets some entries of the context.
+func withContext[T dual.Scalar](f func(s, c, u, out []T), entries func(c []T) []T) func(s, c, u, out []T) {
+	return func(s, c, u, out []T) { f(s, entries(c), u, out) }
 }
 
 // withDeclared are the functions with soft limits and rates in one type of number.
