@@ -61,10 +61,7 @@ func (r *Resolved) Navigates() bool { return r.Method.New == nil }
 // Goals is nil where loops of the method reach goals (domain.Goals), and says why they do not elsewhere.
 func (r *Resolved) Goals() error {
 	c, spec := r.controlCase, r.controlCase.Spec()
-	ahead := spec.LookAhead()
-	if remaining := domain.AbilitiesOfProblem(c.def.Problem).Remaining; remaining != nil { // from the beginning of an episode
-		ahead = min(ahead, remaining(make([]float64, len(spec.Context))))
-	}
+	ahead := domain.AbilitiesOfProblem(c.def.Problem).LookAhead(spec, make([]float64, len(spec.Context))) // from the beginning of an episode
 	switch o := r.options; {
 	case !r.Navigates() || o.Search != batchnav.SearchOptions{} && (o.Search.Polish == 0 || o.Search.Ahead) || o.NoSemantic:
 		return badInputf("method %s decides by weights or the adaptive priority alone: a goal is reached by direct, navigator and polish, which decide by a map", r.Method.Name)

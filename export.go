@@ -248,7 +248,7 @@ func (c *Case) drivable(opt ExportOptions) error {
 func (c *Case) middleScenario() (p []float64) {
 	if c.def.Solver != nil {
 		for _, v := range c.def.Solver.Parameters() {
-			p = append(p, (v.Lo+v.Hi)/2)
+			p = append(p, v.Middle())
 		}
 	}
 	return p

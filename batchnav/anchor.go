@@ -85,7 +85,7 @@ func (a *anchors) steer(questions []domain.Question) error {
 		q, sigma := &questions[i], a.sigma[i]
 		tensor.Widen(a.shat, a.estimate.Row(i))
 		tensor.Widen(a.u, a.first.Row(i)[:len(a.u)])
-		a.priority(q.Preference, a.shat, a.u, q.C, a.delta, sigma)
+		q.Preference.Priority(a.problem, a.shat, a.u, q.C, a.delta, sigma)
 		if !tensor.Finite(sigma) {
 			tensor.Fill(sigma, 1/float64(len(sigma)))
 		}

@@ -233,21 +233,10 @@ func (l *loaded) weights(sigma []float64, w []float32) {
 	}
 }
 
-// priority writes σ: the user's fixed w, or eq. iclr-semantic of the indicators
-// at (s, u, c).
-func (l *loaded) priority(pref domain.Preference, s, u, c, delta, sigma []float64) {
-	if !pref.Adaptive {
-		copy(sigma, pref.W)
-		return
-	}
-	l.problem.Indicators(s, u, c, delta)
-	l.spec.Semantic.Priority(delta, sigma)
-}
-
 // rates writes the weights of the raw objectives that an action is counted with: those
 // of ProblemAbilities.Weights, or σ.
 func (l *loaded) rates(pref domain.Preference, s, u, c, delta, weights []float64) {
 	if !l.abilities.Weights(pref, weights) {
-		l.priority(pref, s, u, c, delta, weights)
+		pref.Priority(l.problem, s, u, c, delta, weights)
 	}
 }

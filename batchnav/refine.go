@@ -290,10 +290,7 @@ func lookAhead(spec *domain.Spec, abilities *domain.ProblemAbilities, c []float6
 	if spec.Plan > 1 {
 		return min(spec.Plan, cmp.Or(requested, spec.Plan))
 	}
-	end := spec.LookAhead()
-	if abilities.Remaining != nil {
-		end = min(abilities.Remaining(c), end)
-	}
+	end := abilities.LookAhead(spec, c)
 	decisions := cmp.Or(requested, remaining, end)
 	if spec.Clock > 0 {
 		decisions = min(decisions, end)

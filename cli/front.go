@@ -19,6 +19,7 @@ import (
 	"github.com/gpc-engine/gpc/dataset"
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/durable"
+	"github.com/gpc-engine/gpc/internal/machine"
 )
 
 // Trades is what `gpc front --json` prints.
@@ -101,7 +102,7 @@ every limit, or none is within the bounds.`,
 				if result.Front, err = f.Front(cmd.Context(), obs, opt); err != nil {
 					return gpc.BadInput(err)
 				}
-				result.TimeUs = float64(time.Since(start).Nanoseconds()) / 1e3
+				result.TimeUs = machine.Microseconds(time.Since(start))
 			}
 			if exact > 0 {
 				if err := result.compare(cmd.Context(), c, f, obs, exact, repeat, opt); err != nil {
@@ -175,7 +176,7 @@ func (r *Trades) compare(ctx context.Context, c *gpc.Case, f *batchnav.Fronts, o
 		if r.Exact, err = c.ExactFront(ctx, obs, opt, r.Learned); err != nil {
 			return err
 		}
-		r.ExactTimeUs = float64(time.Since(start).Nanoseconds()) / 1e3
+		r.ExactTimeUs = machine.Microseconds(time.Since(start))
 	}
 	r.HypervolumeRatio = new(gpc.HypervolumeRatio(r.Learned, r.Exact))
 	return nil

@@ -3,7 +3,6 @@ package closedloop
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 )
 
@@ -56,6 +55,3 @@ func (o *Outcomes) Validate() error {
 	}
 	return nil
 }
-
-// compared tells whether an episode counts in a regret, as of EpisodeRecord.Regret.
-func (e *outcome) compared() bool { return e.safe && e.oracle > 0 && !math.IsInf(e.oracle, 0) }

@@ -211,17 +211,18 @@ func (p *Pairing) compareReferences(costs []map[int]float64, reference *optima) 
 		row := &p.Pairs[k]
 		var all, difference []float64
 		for _, i := range slices.Sorted(maps.Keys(costs[k])) {
-			e := outcome{i, true, costs[k][i], float64(reference.byEpisode[i].cost)}
-			if !e.compared() {
+			oracle := float64(reference.byEpisode[i].cost)
+			v, ok := regret(costs[k][i], oracle)
+			if !ok {
 				continue
 			}
-			v := 100 * (e.cost - e.oracle) / e.oracle
 			if all = append(all, v); row.RegretN == 0 || v > float64(row.RegretWorst) {
 				row.RegretWorst = Number(v)
 			}
 			row.RegretN++
 			if w, ok := costs[0][i]; ok {
-				difference = append(difference, v-100*(w-e.oracle)/e.oracle)
+				first, _ := regret(w, oracle)
+				difference = append(difference, v-first)
 			}
 		}
 		row.Regret = DescribeRegret(slices.Clone(all))

@@ -136,10 +136,7 @@ func (k *pathIntegral) sample(steps int) {
 	fresh := math.Sqrt(1 - k.opt.correlation*k.opt.correlation)
 	for h := range steps {
 		for a, v := range k.problem.Spec().Action {
-			half, mean := 1.0, k.plan[h*nu+a]
-			if v.Bounded() {
-				half = (v.Hi - v.Lo) / 2
-			}
+			half, mean := v.Half(), k.plan[h*nu+a]
 			k.plans[h*n*nu+a] = mean
 			for i := 1; i < n; i++ {
 				e := &k.noise[i*nu+a]

@@ -1,7 +1,6 @@
 package closedloop
 
 import (
-	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"encoding/json"
@@ -63,10 +62,7 @@ func (r *Recording) Trace() ([]byte, error) {
 	if !complete {
 		e.End.Failure = fmt.Sprintf("saved after %d decisions, before the episode was over", len(e.Lines))
 	}
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	err = enc.Encode(&h)
-	text, _, wrong := e.sealed(durable.Sum(sha256.Sum256(b.Bytes())))
-	return append(b.Bytes(), text...), cmp.Or(err, wrong)
+	text, err := h.line()
+	lines, _, wrong := e.sealed(durable.Sum(sha256.Sum256(text)))
+	return append(text, lines...), cmp.Or(err, wrong)
 }

@@ -188,8 +188,7 @@ func (r *receding) solve(s, c []float64, pref domain.Preference, u []float64) (d
 		r.problem.Fallback(s, c, r.last)
 	}
 	if r.constantPriority && pref.Adaptive {
-		r.problem.Indicators(s, r.last, c, r.delta)
-		r.problem.Spec().Semantic.Priority(r.delta, r.sigma)
+		pref.Priority(r.problem, s, r.last, c, r.delta, r.sigma)
 		pref = domain.Preference{W: r.sigma}
 	}
 	plan := r.plan[:len(u)*min(r.steps, r.decisionsLeft(c))]

@@ -92,13 +92,7 @@ func (m *Simulation) Params() any {
 // each measured variable's range, or of 1 where it has none.
 func (m *Simulation) Episode(seed uint64, index int, opt domain.EpisodeOptions) (domain.Episode, error) {
 	spec := m.Problem.Spec()
-	if err := opt.NoRegime(spec.Name); err != nil {
-		return nil, err
-	}
-	if _, err := opt.Fixed(index, spec.ObjectiveSize()); err != nil {
-		return nil, err
-	}
-	if err := opt.Preference.Validate(spec.ObjectiveSize()); err != nil {
+	if err := m.check(index, opt); err != nil {
 		return nil, err
 	}
 	scene := simulationScene{
@@ -110,6 +104,13 @@ func (m *Simulation) Episode(seed uint64, index int, opt domain.EpisodeOptions) 
 	}
 	m.Initial(scene.P, scene.S, scene.C)
 	return m.measured(scene, seed, index, opt)
+}
+
+// check checks the options of an episode.
+func (m *Simulation) check(index int, opt domain.EpisodeOptions) error {
+	spec := m.Problem.Spec()
+	_, err := opt.Fixed(index, spec.ObjectiveSize())
+	return cmp.Or(opt.NoRegime(spec.Name), err, opt.Preference.Validate(spec.ObjectiveSize()))
 }
 
 // measured is the episode of a scene with measurement noise, which the seed and the index
@@ -138,9 +139,7 @@ func (m *Simulation) Start(seed uint64, index int) []float64 {
 		return p
 	}
 	rng := rand.New(rand.NewPCG(seed^testStream, uint64(index)))
-	for i, v := range m.Parameters {
-		p[i] = v.Lo + (v.Hi-v.Lo)*rng.Float64()
-	}
+	domain.DrawScenario(rng, m.Parameters, p)
 	return p
 }
 
@@ -244,13 +243,7 @@ func (e *simulated) Apply(u []float64) (domain.Outcome, error) {
 		S: make([]float64, len(e.s)), J: make([]float64, m), Sigma: make([]float64, m),
 		Named: make([]float64, len(spec.Margins)),
 	}
-	if e.scene.Preference.Adaptive {
-		delta := make([]float64, m)
-		p.Indicators(e.s, u, e.c, delta)
-		spec.Semantic.Priority(delta, out.Sigma)
-	} else {
-		copy(out.Sigma, e.scene.Preference.W)
-	}
+	e.scene.Preference.Priority(p, e.s, u, e.c, make([]float64, m), out.Sigma)
 	p.Objectives(e.s, u, e.c, out.J)
 	out.Cost = tensor.DotInOrder(out.J, out.Sigma)
 	p.Margins(e.s, e.c, u, out.Named)

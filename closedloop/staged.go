@@ -33,13 +33,7 @@ func (m *Simulation) Draft(e domain.Episode) any {
 // Stage is domain.PlantAbilities.Stage.
 func (m *Simulation) Stage(seed uint64, index int, text json.RawMessage, opt domain.EpisodeOptions) (domain.Episode, error) {
 	spec := m.Problem.Spec()
-	if err := opt.NoRegime(spec.Name); err != nil {
-		return nil, err
-	}
-	if _, err := opt.Fixed(index, spec.ObjectiveSize()); err != nil {
-		return nil, err
-	}
-	if err := opt.Preference.Validate(spec.ObjectiveSize()); err != nil {
+	if err := m.check(index, opt); err != nil {
 		return nil, err
 	}
 	var staged stagedScene

@@ -173,8 +173,12 @@ func (a *tally) multistart(costs Vector) {
 // Regret is 100 (cost − oracle)/oracle; ok is false for an episode that is not safe or has
 // no oracle.
 func (e *EpisodeRecord) Regret() (pct float64, ok bool) {
-	cost, oracle := float64(e.End.Cost), float64(e.End.OracleCost)
-	return 100 * (cost - oracle) / oracle, e.End.Safe && oracle > 0 && !math.IsInf(oracle, 0)
+	pct, ok = regret(float64(e.End.Cost), float64(e.End.OracleCost))
+	return pct, ok && e.End.Safe
+}
+
+func regret(cost, oracle float64) (pct float64, ok bool) {
+	return 100 * (cost - oracle) / oracle, oracle > 0 && !math.IsInf(oracle, 0)
 }
 
 // ratio is k/n, NaN for n = 0.

@@ -85,10 +85,6 @@ func TestRegretNeedsAnOptimum(t *testing.T) {
 		if pct, ok := e.Regret(); ok != c.ok || ok && pct != 50 {
 			t.Errorf("%+v: %v, %v", c, pct, ok)
 		}
-		one := outcome{0, c.safe, c.cost, c.oracle}
-		if one.compared() != c.ok {
-			t.Errorf("%+v is compared: %v", c, !c.ok)
-		}
 	}
 }
 

@@ -62,14 +62,19 @@ func lockTrace(path string, resume bool) (*durable.Lock, error) {
 	return lock, nil
 }
 
+// line is the header as the first line of its trace.
+func (h *Header) line() ([]byte, error) {
+	text, err := json.Marshal(h)
+	return append(text, '\n'), err
+}
+
 // open starts a trace. Resuming, it checks that the trace belongs to the same run, counts its complete episodes and
 // cuts off an incomplete last one. It returns the number of the last complete episode, −1 for none.
 func (k *episodeLog) open(path string, h *Header, resume bool) (last int, err error) {
-	text, err := json.Marshal(h)
+	text, err := h.line()
 	if err != nil {
 		return -1, fmt.Errorf("trace: %w", err)
 	}
-	text = append(text, '\n')
 	if k.path = path; resume && !cutOff(path, text) {
 		if last, err := k.resume(h); !errors.Is(err, os.ErrNotExist) {
 			return last, err

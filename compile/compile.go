@@ -373,7 +373,7 @@ func remembersActions(plant *closedloop.Simulation) bool {
 	one, two := make([]float64, len(c)), make([]float64, len(c))
 	p.Step(s, c, u, next, one)
 	for i, a := range spec.Action {
-		if middle := (a.Lo + a.Hi) / 2; u[i] != middle {
+		if middle := a.Middle(); u[i] != middle {
 			u[i] = middle
 		} else {
 			u[i] += cmp.Or((a.Hi-a.Lo)/4, 1)

@@ -86,10 +86,7 @@ func (v *teacher) episode(ctx context.Context, scenario int, pref domain.Prefere
 				row.Target[j] = float64(d.Decoded[j]) - b
 			}
 			v.problem.Objectives(row.S, u, row.C, row.J)
-			if copy(row.Sigma, pref.W); pref.Adaptive {
-				v.problem.Indicators(row.S, u, row.C, delta)
-				spec.Semantic.Priority(delta, row.Sigma)
-			}
+			pref.Priority(v.problem, row.S, u, row.C, delta, row.Sigma)
 			samples = append(samples, row)
 		} else {
 			trajectory++

@@ -152,6 +152,14 @@ func FingerprintOf(p Problem) [32]byte {
 // Lost reports whether a state is lost, which it is only of a problem with Failed.
 func (a *ProblemAbilities) Lost(s, c []float64) bool { return a.Failed != nil && a.Failed(s, c) }
 
+// LookAhead is the number of decisions to the end of the episode, where the context says it, at most those that a plan looks ahead.
+func (a *ProblemAbilities) LookAhead(spec *Spec, c []float64) int {
+	if a.Remaining != nil {
+		return min(a.Remaining(c), spec.LookAhead())
+	}
+	return spec.LookAhead()
+}
+
 // Weights writes the weights of the raw objectives that decisions under a preference are
 // counted with and reports whether there are such: a user's w, and none in the adaptive
 // mode, unless the problem has Weigh.

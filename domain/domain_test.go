@@ -3,6 +3,7 @@ package domain_test
 import (
 	"encoding/json"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/testing/testdomain"
 )
 
 // drawSimplex draws m weights that sum to 1, some of them 0.
@@ -134,6 +136,22 @@ func drawSemantic(t *rapid.T, top float64) (s domain.Semantic, delta []float64) 
 		delta = append(delta, rapid.Float64Range(0, top).Draw(t, "exponent")*s.Epsilon[i]/s.K[i])
 	}
 	return s, delta
+}
+
+// TestPriorityOfAPreference: a fixed W whatever the state is, in the adaptive mode the potential of the indicators there.
+func TestPriorityOfAPreference(t *testing.T) {
+	p := testdomain.NewCart(20)
+	m := p.Spec().ObjectiveSize()
+	s, u, c, delta, want, got := []float64{0.7, -0.2}, []float64{0.4}, make([]float64, p.Spec().ContextSize()), make([]float64, m), make([]float64, m), make([]float64, m)
+	p.Indicators(s, u, c, delta)
+	p.Spec().Semantic.Priority(delta, want)
+	w := slices.Repeat([]float64{1 / float64(m)}, m)
+	if (domain.Preference{Adaptive: true, W: w}).Priority(p, s, u, c, delta, got); !slices.Equal(got, want) || slices.Equal(got, w) {
+		t.Errorf("adaptive: σ %v, want %v", got, want)
+	}
+	if (domain.Preference{W: w}).Priority(p, s, u, c, delta, got); !slices.Equal(got, w) {
+		t.Errorf("fixed: σ %v, want W %v", got, w)
+	}
 }
 
 func TestPriorityAtItsEnds(t *testing.T) {
@@ -331,6 +349,47 @@ func TestARegimeThatIsNone(t *testing.T) {
 	} {
 		if got := (domain.RegimeError{Case: "grid", Regime: c.regime, Has: c.has}).Error(); got != c.want {
 			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+}
+
+// TestMiddleAndHalf: middle and half width of a box count its ends as −1 and 1; without a box they change nothing.
+func TestMiddleAndHalf(t *testing.T) {
+	for _, v := range []domain.Variable{{Lo: -3, Hi: 1}, {Lo: 2, Hi: 2.5}, {}} {
+		lo, hi := v.Lo, v.Hi
+		if !v.Bounded() {
+			lo, hi = -1, 1
+		}
+		if v.Middle()-v.Half() != lo || v.Middle()+v.Half() != hi {
+			t.Errorf("[%g, %g]: %g ± %g", v.Lo, v.Hi, v.Middle(), v.Half())
+		}
+	}
+}
+
+// TestDrawScenario: every parameter is drawn from its own range, from one number each.
+func TestDrawScenario(t *testing.T) {
+	parameters, p := []domain.Variable{{Lo: -3, Hi: -2}, {Lo: 4, Hi: 4}, {}, {Lo: 1, Hi: 9}}, make([]float64, 4)
+	rng, want := rand.New(rand.NewPCG(1, 2)), rand.New(rand.NewPCG(1, 2))
+	for range 20 {
+		domain.DrawScenario(rng, parameters, p)
+		for i, v := range parameters {
+			if share := want.Float64(); p[i] != v.Lo+(v.Hi-v.Lo)*share || p[i] < v.Lo || p[i] > v.Hi {
+				t.Fatalf("parameter %d is %g at %g of [%g, %g]", i, p[i], share, v.Lo, v.Hi)
+			}
+		}
+	}
+}
+
+// TestLookAhead: a plan looks no further than the context says that the episode goes, nor than the spec.
+func TestLookAhead(t *testing.T) {
+	spec := &domain.Spec{Steps: 9, Horizon: 5}
+	counted := domain.ProblemAbilities{Remaining: func(c []float64) int { return int(c[0]) }}
+	for _, c := range []struct {
+		abilities       domain.ProblemAbilities
+		remaining, want int
+	}{{counted, 2, 2}, {counted, 8, 5}, {domain.ProblemAbilities{}, 2, 5}} {
+		if n := c.abilities.LookAhead(spec, []float64{float64(c.remaining)}); n != c.want {
+			t.Errorf("%d decisions ahead with %d remaining, want %d", n, c.remaining, c.want)
 		}
 	}
 }

@@ -68,6 +68,15 @@ func (p Preference) Slot(slot []float64, floor float64) {
 	}
 }
 
+// Priority writes the weights σ of the objectives: W, or eq. iclr-semantic of the indicators at (s, u, c). delta is scratch
+// of M.
+func (p Preference) Priority(problem Problem, s, u, c, delta, sigma []float64) {
+	if copy(sigma, p.W); p.Adaptive {
+		problem.Indicators(s, u, c, delta)
+		problem.Spec().Semantic.Priority(delta, sigma)
+	}
+}
+
 // DrawWeights draws weights of objectives evenly from the simplex.
 func DrawWeights(rng *rand.Rand, w []float64) {
 	sum := 0.0

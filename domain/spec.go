@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 
 	"github.com/gpc-engine/gpc/tensor"
@@ -84,6 +85,27 @@ func (v Variable) Scale() float64 {
 		return v.Hi - v.Lo
 	}
 	return cmp.Or(v.Size, 1)
+}
+
+// Middle is the middle of the box; 0 without one.
+func (v Variable) Middle() float64 { return (v.Lo + v.Hi) / 2 }
+
+// Half is half the width of the box, 1 without one: what a solver counts an action or a state in.
+func (v Variable) Half() float64 {
+	if v.Bounded() {
+		return (v.Hi - v.Lo) / 2
+	}
+	return 1
+}
+
+// Draw draws evenly from the box.
+func (v Variable) Draw(rng *rand.Rand) float64 { return v.Lo + (v.Hi-v.Lo)*rng.Float64() }
+
+// DrawScenario draws each parameter of a scenario evenly from its range.
+func DrawScenario(rng *rand.Rand, parameters []Variable, p []float64) {
+	for i, v := range parameters {
+		p[i] = v.Draw(rng)
+	}
 }
 
 // Semantic holds the constants of the urgency potential, eq. iclr-semantic:

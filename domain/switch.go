@@ -45,6 +45,11 @@ func (w *Switch) MayChange(c []float64) bool {
 	return c[w.Ages] > float64(w.Least[last])-half && (w.Most == 0 || c[w.Ages+w.Most-1] > float64(w.Window)-half)
 }
 
+// SwitchOf is the place among the switches of the one of an action, −1 where there is none.
+func (s *Spec) SwitchOf(action int) int {
+	return slices.IndexFunc(s.Switches, func(w Switch) bool { return w.Action == action })
+}
+
 // HoldSwitches gives switches that may not change now, by context c, the values that they have.
 func (s *Spec) HoldSwitches(c, u []float64) {
 	if !tensor.Finite(c) {

@@ -181,35 +181,39 @@ func (k *declared) wrapFunctions(y *System) {
 			c[nc+i] = y.Rest[a]
 		}
 	}
-	sliceContext(y, &inner, nc)
+	innerContext(y, &inner, leading[float64](nc), leading[complex128](nc))
 }
 
-// sliceContext gives y the other functions of an inner system, which get the first nc entries of the context.
-func sliceContext(y, inner *System, nc int) {
+// innerContext gives y the other functions of an inner system, which get its entries of the context.
+func innerContext(y, inner *System, entries func(c []float64) []float64, dualEntries func(c []complex128) []complex128) {
 	if ode := inner.ODE; ode != nil {
-		y.ODE = &dual.Explicit{
-			Real: func(s, c, u, ds []float64) { ode.Real(s, c[:nc], u, ds) }, Dual: func(s, c, u, ds []complex128) { ode.Dual(s, c[:nc], u, ds) },
-			Span: ode.Span, Substeps: ode.Substeps,
-		}
+		y.ODE = ode.With(withContext(ode.Real, entries), withContext(ode.Dual, dualEntries))
 	}
 	if stiff := inner.Stiff; stiff != nil {
-		y.Stiff = &dual.Stiff{ODE: func(s, c, u, ds []complex128) { stiff.ODE(s, c[:nc], u, ds) }, Span: stiff.Span, Substeps: stiff.Substeps}
+		y.Stiff = stiff.With(withContext(stiff.ODE, dualEntries))
 	}
 	if inner.Failed != nil {
-		y.Failed = func(s, c []float64) bool { return inner.Failed(s, c[:nc]) }
+		y.Failed = func(s, c []float64) bool { return inner.Failed(s, entries(c)) }
 	}
 	if inner.Urgency != nil {
-		y.Urgency = func(s, c, delta []float64) { inner.Urgency(s, c[:nc], delta) }
+		y.Urgency = func(s, c, delta []float64) { inner.Urgency(s, entries(c), delta) }
 	}
 	if inner.Picture != nil {
-		y.Picture = func(s, c []float64) []domain.Shape { return inner.Picture(s, c[:nc]) }
+		y.Picture = func(s, c []float64) []domain.Shape { return inner.Picture(s, entries(c)) }
 	}
-	if inner.Measurement != nil && inner.Measurement.Real != nil {
-		m := *inner.Measurement
-		m.Real = func(s, c, u, out []float64) { inner.Measurement.Real(s, c[:nc], u, out) }
-		m.Dual = func(s, c, u, out []complex128) { inner.Measurement.Dual(s, c[:nc], u, out) }
+	if y.Measurement != nil && y.Measurement.Real != nil {
+		m := *y.Measurement
+		m.Real, m.Dual = withContext(m.Real, entries), withContext(m.Dual, dualEntries)
 		y.Measurement = &m
 	}
+}
+
+// leading is the first n entries of a context.
+func leading[T dual.Scalar](n int) func(c []T) []T { return func(c []T) []T { return c[:n] } }
+
+// withContext is a function that gets some entries of the context.
+func withContext[T dual.Scalar](f func(s, c, u, out []T), entries func(c []T) []T) func(s, c, u, out []T) {
+	return func(s, c, u, out []T) { f(s, entries(c), u, out) }
 }
 
 // withDeclared are the functions with soft limits and rates in one type of number.

@@ -29,6 +29,7 @@ type rewriting struct {
 	out             []program.Argument
 	arguments       map[string][]program.Value
 	inputs, results []program.Value
+	action          int // where the action begins in inputs
 }
 
 // rewriting begins a function with g's arguments. f, nil for none, gets the first nc entries of the context.
@@ -38,8 +39,11 @@ func (g *signature) rewriting(f *program.Function, nc int) rewriting {
 	for i, a := range in {
 		v := w.b.In(i)
 		w.arguments[a.Name] = v
-		if a.Vector == "context" {
+		switch a.Vector {
+		case "context":
 			v = v[:nc]
+		case "action":
+			w.action = len(w.inputs)
 		}
 		w.inputs = append(w.inputs, v...)
 	}

@@ -39,17 +39,10 @@ func (y *System) withActuatorGains() *Plants {
 			Inner any       `json:"own"`
 			Gains []float64 `json:"gains"`
 		}{scaledSystem.Constants, gains}
-		return scaledSystem.withActuator(func(_, u []float64) []float64 { return scale(gains, u) }, func(_, u []complex128) []complex128 { return scale(gains, u) })
+		constants := domain.Constants(make([]complex128, len(gains)), gains)
+		return scaledSystem.withActuator(func(_, u []float64) []float64 { return multiply(gains, u) }, func(_, u []complex128) []complex128 { return multiply(constants, u) })
 	}
 	return &extended
-}
-
-func scale[T dual.Scalar](gains []float64, u []T) []T {
-	applied := make([]T, len(u))
-	for i, v := range u {
-		applied[i] = dual.Const[T](gains[i]) * v
-	}
-	return applied
 }
 
 // withActuator is the system with real and dual(c, u) in place of u in its dynamics. Objectives, margins and Step
@@ -58,16 +51,10 @@ func (y System) withActuator(real func(c, u []float64) []float64, dualOf func(c,
 	switch {
 	case y.ODE != nil:
 		ode := y.ODE
-		y.ODE = &dual.Explicit{
-			Real: func(s, c, u, ds []float64) { ode.Real(s, c, real(c, u), ds) },
-			Dual: func(s, c, u, ds []complex128) { ode.Dual(s, c, dualOf(c, u), ds) },
-			Span: ode.Span, Substeps: ode.Substeps, Error: ode.Error,
-		}
+		y.ODE = ode.With(func(s, c, u, ds []float64) { ode.Real(s, c, real(c, u), ds) }, func(s, c, u, ds []complex128) { ode.Dual(s, c, dualOf(c, u), ds) })
 	case y.Stiff != nil:
 		stiff := y.Stiff
-		y.Stiff = &dual.Stiff{
-			ODE: func(s, c, u, ds []complex128) { stiff.ODE(s, c, dualOf(c, u), ds) }, Span: stiff.Span, Substeps: stiff.Substeps, Error: stiff.Error,
-		}
+		y.Stiff = stiff.With(func(s, c, u, ds []complex128) { stiff.ODE(s, c, dualOf(c, u), ds) })
 	default:
 		step, dualStep := y.Real.Step, y.Dual.Step
 		y.Real.Step = func(s, c, u, sNext, cNext []float64) { step(s, c, real(c, u), sNext, cNext) }
@@ -104,25 +91,10 @@ func (y System) UncertainGains(share float64) (System, error) {
 		y.gains[i] = domain.Unknown{Context: nc + i, Mean: 1, Deviation: share / domain.UniformBound, Lo: 1 - 2*share, Hi: 1 + 2*share}
 	}
 	if inner.Measurement != nil {
-		m := inner.Measurement.With(y.gains)
-		if m.Real != nil {
-			base := *m
-			m.Real = func(s, c, u, out []float64) { base.Real(s, ownContext(c, nc, gains), u, out) }
-			m.Dual = func(s, c, u, out []complex128) { base.Dual(s, ownContext(c, nc, gains), u, out) }
-		}
-		y.Measurement = m
+		y.Measurement = inner.Measurement.With(y.gains)
 	}
 	y.Real, y.Dual = withGainContext(inner.Real, nc, gains), withGainContext(inner.Dual, nc, gains)
-	y.ODE, y.Stiff = odeWithGainContext(inner.ODE, nc, gains), stiffWithGainContext(inner.Stiff, nc, gains)
-	if inner.Failed != nil {
-		y.Failed = func(s, c []float64) bool { return inner.Failed(s, ownContext(c, nc, gains)) }
-	}
-	if inner.Urgency != nil {
-		y.Urgency = func(s, c, delta []float64) { inner.Urgency(s, ownContext(c, nc, gains), delta) }
-	}
-	if inner.Picture != nil {
-		y.Picture = func(s, c []float64) []domain.Shape { return inner.Picture(s, ownContext(c, nc, gains)) }
-	}
+	innerContext(&y, &inner, func(c []float64) []float64 { return ownContext(c, nc, gains) }, func(c []complex128) []complex128 { return ownContext(c, nc, gains) })
 	return y.withActuator(func(c, u []float64) []float64 { return multiply(c[nc:], u) }, func(c, u []complex128) []complex128 { return multiply(c[nc:], u) }), nil
 }
 
@@ -181,22 +153,4 @@ func withGainContext[T dual.Scalar](inner Functions[T], nc, gains int) Functions
 		y.Escape = func(s, c, u []T) { inner.Escape(s, ownContext(c, nc, gains), u) }
 	}
 	return y
-}
-
-func odeWithGainContext(inner *dual.Explicit, nc, gains int) *dual.Explicit {
-	if inner == nil {
-		return nil
-	}
-	return &dual.Explicit{
-		Real: func(s, c, u, ds []float64) { inner.Real(s, ownContext(c, nc, gains), u, ds) },
-		Dual: func(s, c, u, ds []complex128) { inner.Dual(s, ownContext(c, nc, gains), u, ds) },
-		Span: inner.Span, Substeps: inner.Substeps, Error: inner.Error,
-	}
-}
-
-func stiffWithGainContext(inner *dual.Stiff, nc, gains int) *dual.Stiff {
-	if inner == nil {
-		return nil
-	}
-	return &dual.Stiff{ODE: func(s, c, u, ds []complex128) { inner.ODE(s, ownContext(c, nc, gains), u, ds) }, Span: inner.Span, Substeps: inner.Substeps, Error: inner.Error}
 }

@@ -74,9 +74,7 @@ func (p *Problem) worstStep(substeps int, implicit bool, limit float64) (w badSt
 	u, parameters := make([]float64, len(y.Action)), make([]float64, len(y.Scenario))
 	for range walks {
 		s, c := make([]float64, len(y.State)), make([]float64, len(p.spec.Context))
-		for i, v := range y.Scenario {
-			parameters[i] = v.Lo + (v.Hi-v.Lo)*rng.Float64()
-		}
+		domain.DrawScenario(rng, y.Scenario, parameters)
 		if p.initial(parameters, s, c); p.clock >= 0 && rng.IntN(2) == 0 {
 			c[p.clock] = rng.Float64()
 		}
@@ -121,7 +119,7 @@ func (p *Problem) worstStep(substeps int, implicit bool, limit float64) (w badSt
 // drawAction draws an action, half of them at an end of their box.
 func (p *Problem) drawAction(rng *rand.Rand, u []float64) {
 	for i, a := range p.spec.Action {
-		if u[i] = (a.Lo+a.Hi)/2 + (a.Hi-a.Lo)*(2*rng.Float64()-1); !a.Bounded() {
+		if u[i] = a.Middle() + (a.Hi-a.Lo)*(2*rng.Float64()-1); !a.Bounded() {
 			u[i] = p.system.Rest[i] + rng.NormFloat64()
 		}
 	}

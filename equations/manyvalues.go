@@ -34,7 +34,7 @@ func (p *Problem) compileProjection() (*projectionCode, error) {
 	}
 	var columns []int
 	for i := range p.spec.Action {
-		if !p.isSwitched(i) {
+		if p.spec.SwitchOf(i) < 0 {
 			k.real = append(k.real, i)
 			columns = append(columns, len(p.spec.Measured)+len(p.spec.Context)+i)
 		}

@@ -107,7 +107,7 @@ func (p *Problem) linearise(w *work, s, c, u []float64) {
 	domain.Constants(w.u, u)
 	m := w.out[:len(w.m)]
 	for i, v := range w.u {
-		if p.isSwitched(i) {
+		if p.spec.SwitchOf(i) >= 0 {
 			continue
 		}
 		w.u[i] = dual.Seed(real(v), 1)
@@ -129,7 +129,7 @@ func (p *Problem) constrain(w *work, u []float64) {
 		row, b, length := q.row(k), -w.m[k], 0.0
 		for i, d := range row[:nu] {
 			switch row[i] = d * p.half[i]; {
-			case p.isSwitched(i):
+			case p.spec.SwitchOf(i) >= 0:
 				row[i] = 0
 				continue
 			case length == 0:
@@ -150,7 +150,7 @@ func (p *Problem) constrain(w *work, u []float64) {
 			k := nm + 2*i + side
 			clear(q.row(k))
 			switch {
-			case !a.Bounded() || p.isSwitched(i):
+			case !a.Bounded() || p.spec.SwitchOf(i) >= 0:
 				q.b[k] = math.Inf(-1)
 			case side == 0:
 				q.row(k)[i], q.b[k] = 1, (a.Lo-w.requested[i])/p.half[i]

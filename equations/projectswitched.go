@@ -1,19 +1,13 @@
 package equations
 
 import (
+	"cmp"
 	"math"
 	"slices"
-
-	"github.com/gpc-engine/gpc/domain"
 )
 
 // maxProjections bounds the sets of values that a projection tries.
 const maxProjections = 64
-
-// isSwitched reports whether an entry of the action has a switch.
-func (p *Problem) isSwitched(entry int) bool {
-	return slices.ContainsFunc(p.spec.Switches, func(w domain.Switch) bool { return w.Action == entry })
-}
 
 // choice is one set of values of all switches, by their places, with its distance from what was requested in half
 // boxes, squared.
@@ -74,15 +68,7 @@ func (p *Problem) choices(w *work, c, u []float64) []choice {
 				w.choices = append(w.choices, k)
 			}
 		}
-		slices.SortStableFunc(w.choices, func(a, b choice) int {
-			switch {
-			case a.distance < b.distance:
-				return -1
-			case a.distance > b.distance:
-				return 1
-			}
-			return 0
-		})
+		slices.SortStableFunc(w.choices, func(a, b choice) int { return cmp.Compare(a.distance, b.distance) })
 		w.choices = w.choices[:min(len(w.choices), maxProjections)]
 	}
 	return w.choices

@@ -91,10 +91,10 @@ func (p *Problem) relaxed(plan int) (*Problem, error) {
 	}
 	y.Real, y.Dual = relaxedFunctions(k, inner.Real), relaxedFunctions(k, inner.Dual)
 	if ode := inner.ODE; ode != nil {
-		y.ODE = &dual.Explicit{Real: mean3(k, ode.Real), Dual: mean3(k, ode.Dual), Span: ode.Span, Substeps: ode.Substeps}
+		y.ODE = ode.With(mean3(k, ode.Real), mean3(k, ode.Dual))
 	}
 	if stiff := inner.Stiff; stiff != nil {
-		y.Stiff = &dual.Stiff{ODE: mean3(k, stiff.ODE), Span: stiff.Span, Substeps: stiff.Substeps}
+		y.Stiff = stiff.With(mean3(k, stiff.ODE))
 	}
 	relaxed, err := New(y)
 	if err == nil {
@@ -241,34 +241,13 @@ func (k *shareSystem) read(p *Problem) (*program.Program, error) {
 		if f == nil && (g.name != marginsFunction || !k.summed()) {
 			return nil
 		}
-		in, out := g.arguments()
-		b := program.NewBuilder(g.name, in...)
-		arguments := map[string][]program.Value{}
-		for i, a := range in {
-			arguments[a.Name] = b.In(i)
-		}
-		nc := k.inner.spec.ContextSize()
-		inputs := func(u []program.Value) (all []program.Value) {
-			for _, a := range in {
-				switch v := arguments[a.Name]; {
-				case a.Vector == "action":
-					all = append(all, u...)
-				case a.Vector == "context":
-					all = append(all, v[:nc]...)
-				default:
-					all = append(all, v...)
-				}
-			}
-			return all
-		}
-		var results []program.Value
-		if shares, mixed := arguments["u"]; !mixed || f == nil {
-			if f != nil {
-				results = slices.Clone(b.Inline(f, inputs(nil)))
-			}
-		} else {
+		w := g.rewriting(nil, k.inner.spec.ContextSize())
+		b, arguments, results := w.b, w.arguments, w.results
+		if shares, mixed := arguments["u"]; f != nil && !mixed {
+			results = slices.Clone(b.Inline(f, w.inputs))
+		} else if f != nil {
 			mix(k, instructions{b}, shares, func(weight program.Value, u []program.Value) {
-				one := b.Inline(f, inputs(u))
+				one := b.Inline(f, slices.Concat(w.inputs[:w.action], u, w.inputs[w.action+len(shares):]))
 				if results == nil {
 					results = make([]program.Value, len(one))
 					for i := range results {
@@ -298,7 +277,7 @@ func (k *shareSystem) read(p *Problem) (*program.Program, error) {
 				results = append(results, remainder)
 			}
 		}
-		return b.Function(out, results)
+		return b.Function(w.out, results)
 	})
 }
 

@@ -338,15 +338,13 @@ type samplePoint struct {
 func (p *Problem) sample(rng *rand.Rand) samplePoint {
 	parameters, u := make([]float64, len(p.system.Scenario)), make([]float64, len(p.spec.Action))
 	s, c := make([]float64, len(p.spec.Measured)), make([]float64, len(p.spec.Context))
-	for i, v := range p.system.Scenario {
-		parameters[i] = v.Lo + (v.Hi-v.Lo)*rng.Float64()
-	}
+	domain.DrawScenario(rng, p.system.Scenario, parameters)
 	p.initial(parameters, s, c)
 	initial := slices.Concat(s, c)
 	for i, a := range p.spec.Action {
 		u[i] = rng.NormFloat64()
 		if a.Bounded() {
-			u[i] = a.Lo + (a.Hi-a.Lo)*rng.Float64()
+			u[i] = a.Draw(rng)
 		}
 	}
 	if p.system.snapAction != nil {

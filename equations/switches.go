@@ -303,7 +303,7 @@ func (k *switching) identities() (all []string) {
 // wrapFunctions gives y the functions with switches.
 func (k *switching) wrapFunctions(y *System) {
 	inner, nc := &k.inner.system, k.inner.spec.ContextSize()
-	sliceContext(y, inner, nc)
+	innerContext(y, inner, leading[float64](nc), leading[complex128](nc))
 	y.Real, y.Dual = withSwitches(k, inner.Real, nc), withSwitches(k, inner.Dual, nc)
 	y.Initial = func(p, s, c []float64) {
 		inner.Initial(p, s, c[:nc])

@@ -47,11 +47,7 @@ func New(y System) (*Problem, error) {
 	p.valueCode = sync.OnceValues(func() (*valueCode, error) { return p.compileValues(p.program()) })
 	p.derivativeCode, p.projectionCode = sync.OnceValues(p.compileDerivatives), sync.OnceValues(p.compileProjection)
 	for _, a := range y.Action {
-		half := 1.0
-		if a.Bounded() {
-			half = (a.Hi - a.Lo) / 2
-		}
-		p.half = append(p.half, half)
+		p.half = append(p.half, a.Half())
 	}
 	if err := p.spec.Validate(); err != nil {
 		return nil, err
@@ -88,6 +84,14 @@ func (y *System) validate() error {
 	fail := func(format string, a ...any) {
 		errs = append(errs, fmt.Errorf("system %q: "+format, append([]any{y.Name}, a...)...))
 	}
+	y.validateNames(fail)
+	y.validateFunctions(fail)
+	y.validateIntegrators(fail)
+	y.validateSizes(fail)
+	return errors.Join(errs...)
+}
+
+func (y *System) validateNames(fail func(format string, a ...any)) {
 	for _, list := range []struct {
 		field     string
 		variables []domain.Variable
@@ -117,6 +121,9 @@ func (y *System) validate() error {
 			}
 		}
 	}
+}
+
+func (y *System) validateFunctions(fail func(format string, a ...any)) {
 	integrated := y.Stiff != nil || y.ODE != nil
 	for _, f := range []struct {
 		field   string
@@ -137,6 +144,9 @@ func (y *System) validate() error {
 	if (y.Real.Escape == nil) != (y.EscapeSteps == 0) || (y.Real.Escape == nil) != (y.Dual.Escape == nil) || y.EscapeSteps < 0 {
 		fail("Real.Escape is given: %t, Dual.Escape is given: %t, EscapeSteps is %d; want both functions and at least 1 step, or none of them", y.Real.Escape != nil, y.Dual.Escape != nil, y.EscapeSteps)
 	}
+}
+
+func (y *System) validateIntegrators(fail func(format string, a ...any)) {
 	if stiff := y.Stiff; stiff != nil && (stiff.ODE == nil || !(stiff.Span > 0) || math.IsInf(stiff.Span, 0) || stiff.Substeps < 0 || !(stiff.Error >= 0)) {
 		fail("Stiff: ODE is nil: %t, Span is %v, Substeps is %d, Error is %v; want a function, a finite time above 0, at least 1 or dual.Auto, and an error ≥ 0", stiff.ODE == nil, stiff.Span, stiff.Substeps, stiff.Error)
 	}
@@ -146,6 +156,9 @@ func (y *System) validate() error {
 	if y.ODE != nil && y.Stiff != nil {
 		fail("ODE and Stiff exclude each other: give one of them")
 	}
+}
+
+func (y *System) validateSizes(fail func(format string, a ...any)) {
 	if y.Horizon < 0 {
 		fail("Horizon is %d, want 0 where episodes end, or at least 1 where the plant runs on", y.Horizon)
 	}
@@ -176,7 +189,6 @@ func (y *System) validate() error {
 	sizes("Rest", y.Rest, len(y.Action), "Action", false)
 	sizes("StateScale", y.StateScale, len(y.State), "State", true)
 	sizes("ObjectiveScale", y.ObjectiveScale, len(y.Objectives), "Objectives", true)
-	return errors.Join(errs...)
 }
 
 // complete fills in Rest and StateScale.
@@ -187,18 +199,14 @@ func (y *System) complete() {
 	}
 	for i, a := range y.Action {
 		if y.Rest == nil && a.Bounded() && (a.Lo > 0 || a.Hi < 0) {
-			rest[i] = (a.Lo + a.Hi) / 2
+			rest[i] = a.Middle()
 		}
 	}
 	domain.Clip(rest, rest, y.Action)
 	y.Rest = rest
 	if y.StateScale == nil {
 		for _, v := range y.State {
-			scale := 1.0
-			if v.Bounded() {
-				scale = (v.Hi - v.Lo) / 2
-			}
-			y.StateScale = append(y.StateScale, scale)
+			y.StateScale = append(y.StateScale, v.Half())
 		}
 	}
 }
@@ -211,13 +219,7 @@ const trials = 32
 func (p *Problem) tryFunctions() error {
 	y, spec := &p.system, &p.spec
 	ns, nc, nu := len(spec.Measured), len(spec.Context), len(spec.Action)
-	rng := rand.New(rand.NewPCG(1, 0x657175617469)) // "equati"
-	uniform := func(v domain.Variable) float64 {
-		if !v.Bounded() {
-			return rng.NormFloat64()
-		}
-		return v.Lo + (v.Hi-v.Lo)*rng.Float64()
-	}
+	rng := rand.New(rand.NewPCG(1, 0x657175617469))    // "equati"
 	clocks := rand.New(rand.NewPCG(1, 0x636c6f636b73)) // "clocks"
 	hint := "does a conversion to float64, dual.Value or a step lose it?"
 	if source := p.original.Source; source != nil {
@@ -230,22 +232,9 @@ func (p *Problem) tryFunctions() error {
 	p.marginSizes = make([]float64, len(y.Margins))
 	var trialRows [][]float64 // inputs and outputs of each trial
 	for range trials {
-		parameters, x := make([]float64, len(y.Scenario)), unwritten(ns+nc+nu)
-		for i, v := range y.Scenario {
-			parameters[i] = uniform(v)
-		}
-		s, c, u := x[:ns:ns], x[ns:ns+nc:ns+nc], x[ns+nc:]
-		if err := recovered(func() { p.initial(parameters, s, c) }); err != nil {
-			return fmt.Errorf("the function Initial, given %d Scenario values, %d of State and %d of Context: %w", len(parameters), ns, nc, err)
-		}
-		if i := slices.IndexFunc(x[:ns+nc], func(v float64) bool { return !isFinite(v) }); i >= 0 {
-			return fmt.Errorf("the function Initial leaves %s unset or not finite for the scenario %v, want a finite number", p.nameOf(i), parameters)
-		}
-		for i, a := range spec.Action {
-			u[i] = uniform(a)
-		}
-		if y.snapAction != nil {
-			y.snapAction(u)
+		parameters, x, err := p.trial(rng)
+		if err != nil {
+			return err
 		}
 		direction := make([]float64, len(x))
 		for i := range direction {
@@ -301,6 +290,32 @@ func (p *Problem) tryFunctions() error {
 		return err
 	}
 	return p.digestBehaviour(trialRows)
+}
+
+// trial draws a scenario, and its start with an action.
+func (p *Problem) trial(rng *rand.Rand) (parameters, x []float64, err error) {
+	y, spec := &p.system, &p.spec
+	ns, nc, nu := len(spec.Measured), len(spec.Context), len(spec.Action)
+	parameters, x = make([]float64, len(y.Scenario)), unwritten(ns+nc+nu)
+	domain.DrawScenario(rng, y.Scenario, parameters)
+	s, c, u := x[:ns:ns], x[ns:ns+nc:ns+nc], x[ns+nc:]
+	if err := recovered(func() { p.initial(parameters, s, c) }); err != nil {
+		return nil, nil, fmt.Errorf("the function Initial, given %d Scenario values, %d of State and %d of Context: %w", len(parameters), ns, nc, err)
+	}
+	if i := slices.IndexFunc(x[:ns+nc], func(v float64) bool { return !isFinite(v) }); i >= 0 {
+		return nil, nil, fmt.Errorf("the function Initial leaves %s unset or not finite for the scenario %v, want a finite number", p.nameOf(i), parameters)
+	}
+	for i, a := range spec.Action {
+		if a.Bounded() {
+			u[i] = a.Draw(rng)
+		} else {
+			u[i] = rng.NormFloat64()
+		}
+	}
+	if y.snapAction != nil {
+		y.snapAction(u)
+	}
+	return parameters, x, nil
 }
 
 // suspect is an output whose derivative by dual numbers is not that by differences.

@@ -106,7 +106,7 @@ func (m *mockup) describe() {
 		return
 	}
 	for _, p := range m.parameters() {
-		m.Scenario = append(m.Scenario, (p.Lo+p.Hi)/2)
+		m.Scenario = append(m.Scenario, p.Middle())
 	}
 	m.vector("u", spec.Action, input, nil)
 	m.vector("p", m.parameters(), scalar{Causality: "parameter", Variability: "fixed"}, m.Scenario)

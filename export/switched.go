@@ -136,7 +136,7 @@ func (s *search) rules(spec *domain.Spec) {
 	var least, switched []string
 	share := 0
 	for a := range spec.Action {
-		i := slices.IndexFunc(spec.Switches, func(w domain.Switch) bool { return w.Action == a })
+		i := spec.SwitchOf(a)
 		if switched = append(switched, strconv.Itoa(min(1, i+1))); i < 0 {
 			s.Others = append(s.Others, fmt.Sprintf("%d, %d", a, share))
 			share++

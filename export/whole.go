@@ -195,11 +195,7 @@ func wholeOf(u *unit, p domain.Problem, y *program.System, episodes []Episode) *
 	w.OwnMargins, w.NP = spec.Margins[:w.NM], y.Function("initial").Entries()
 	w.OfState = ofState(p, &episodes[0], w.NM)
 	for _, a := range spec.Action {
-		half := 1.0
-		if a.Bounded() {
-			half = (a.Hi - a.Lo) / 2
-		}
-		w.Lo, w.Hi, w.HalfBox = append(w.Lo, a.Lo), append(w.Hi, a.Hi), append(w.HalfBox, half)
+		w.Lo, w.Hi, w.HalfBox = append(w.Lo, a.Lo), append(w.Hi, a.Hi), append(w.HalfBox, a.Half())
 	}
 	for i, k := range spec.Semantic.K {
 		w.Gain = append(w.Gain, k/spec.Semantic.Epsilon[i])

@@ -116,9 +116,7 @@ func (b *libraryBuild) solve() error {
 	spec := s.problem.Spec()
 	return b.forEach(0, func(i int) error {
 		rng, p := rand.New(rand.NewPCG(librarySeed, uint64(i))), make([]float64, len(s.axes))
-		for j, a := range s.axes {
-			p[j] = a.Lo + (a.Hi-a.Lo)*rng.Float64()
-		}
+		domain.DrawScenario(rng, s.axes, p)
 		state, c := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize())
 		s.initial(p, state, c)
 		b.entries[i] = entry{start: slices.Concat(state, c), cost: math.Inf(1)}

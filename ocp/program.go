@@ -129,12 +129,8 @@ func newProgram(p domain.Problem, stateScale []float64) *program {
 		q.scale[q.ns+i] = cmp.Or(v.Size, 1)
 	}
 	for j, a := range spec.Action {
-		mid, half := 0.0, 1.0
-		if a.Bounded() {
-			mid, half = (a.Lo+a.Hi)/2, (a.Hi-a.Lo)/2
-		}
-		q.mid, q.half, q.bounded = append(q.mid, mid), append(q.half, half), append(q.bounded, a.Bounded())
-		q.scale[q.nx+j] = half
+		q.mid, q.half, q.bounded = append(q.mid, a.Middle()), append(q.half, a.Half()), append(q.bounded, a.Bounded())
+		q.scale[q.nx+j] = a.Half()
 	}
 	for _, v := range spec.Margins {
 		q.marginSizes = append(q.marginSizes, v.Scale())
@@ -328,12 +324,7 @@ func (q *program) forward(p *point, t int) {
 
 // priority writes the weights of the stage objectives.
 func (q *program) priority(s, c, u, w []float64) {
-	if !q.adaptive {
-		copy(w, q.weights)
-		return
-	}
-	q.problem.Indicators(s, u, c, q.delta)
-	q.spec.Semantic.Priority(q.delta, w)
+	domain.Preference{Adaptive: q.adaptive, W: q.weights}.Priority(q.problem, s, u, c, q.delta, w)
 }
 
 // roll makes p a trajectory and evaluates it: it applies the scaled actions from the first state.

@@ -40,7 +40,7 @@ func newSteadyStateSolver(p domain.Problem, scale, start, c []float64) *steadySt
 	}
 	for i, v := range q.spec.Measured {
 		if v.Bounded() {
-			r.middle[i], r.half[i] = (v.Lo+v.Hi)/2, (v.Hi-v.Lo)/2
+			r.middle[i], r.half[i] = v.Middle(), v.Half()
 		}
 	}
 	copy(r.base[copy(r.base, r.middle):], c)

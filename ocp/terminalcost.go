@@ -205,17 +205,13 @@ func (s *Solver) RegulatorMargin(state, c []float64, steps int) (margin float64,
 	margin = math.Inf(1)
 	for range steps {
 		for j, a := range spec.Action {
-			half := 1.0
-			if a.Bounded() {
-				half = (a.Hi - a.Lo) / 2
-			}
 			sum := 0.0
 			for i, k := range l.gains[j*len(l.At) : (j+1)*len(l.At)] {
 				if k != 0 {
 					sum += k * l.Away(space.s, space.c, i)
 				}
 			}
-			space.u[j] = l.action[j] + half*sum
+			space.u[j] = l.action[j] + a.Half()*sum
 		}
 		domain.Clip(space.u, space.u, spec.Action)
 		p.Margins(space.s, space.c, space.u, space.m)

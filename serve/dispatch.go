@@ -21,12 +21,15 @@ import (
 // backlog is how many groups of requests may wait for the dispatcher.
 const backlog = 1024
 
+// reply is the answer to a request, without a result.
+func (j *job) reply() Answer { return Answer{Op: j.op.String(), Session: j.session} }
+
 // ask queues one request that began at a time and waits for its answer.
 func (s *Server) ask(ctx context.Context, j *job, start time.Time) (Answer, error) {
 	err := s.admit(j)
 	if err != nil {
 		s.count(err)
-		return Answer{Op: j.op.String(), Session: j.session}, err
+		return j.reply(), err
 	}
 	if err = s.prepare(j, start); err == nil {
 		err = s.enqueue([]*job{j}, false)
@@ -248,18 +251,18 @@ func (s *Server) serve(jobs []*job) {
 				continue
 			}
 			j.sess.preference = j.request.Preference
-			s.finish(j, Answer{Op: j.op.String(), Session: j.session}, nil)
+			s.finish(j, j.reply(), nil)
 		case opClear:
 			if sess := s.sessions[j.session]; sess != nil && sess.stale != "" {
 				sess.stale, sess.observed = "", time.Time{}
 				s.opt.Log.Info("fallback cleared", "session", sess.name)
 			}
-			s.finish(j, Answer{Op: j.op.String(), Session: j.session}, nil)
+			s.finish(j, j.reply(), nil)
 		case opReset:
 			if sess := s.sessions[j.session]; sess != nil {
 				s.end(sess)
 			}
-			s.finish(j, Answer{Op: j.op.String(), Session: j.session}, nil)
+			s.finish(j, j.reply(), nil)
 		case opHealth:
 			flush() // it counts what was asked before it
 			s.finish(j, Answer{Op: j.op.String(), Health: new(s.Health())}, nil)
@@ -465,7 +468,7 @@ func (s *Server) release(j *job) {
 
 // fail answers a request with an error.
 func (s *Server) fail(j *job, err error) {
-	if s.finish(j, Answer{Op: j.op.String(), Session: j.session}, err) && !j.background {
+	if s.finish(j, j.reply(), err) && !j.background {
 		s.count(err)
 	}
 }

@@ -76,7 +76,7 @@ func (s *Server) expire(j *job) bool {
 		s.fail(j, err)
 		return true
 	}
-	a := Answer{Op: j.op.String(), Session: j.session}
+	a := j.reply()
 	switch j.op {
 	case opDecide:
 		d.Late, d.LatencyUs = true, machine.Microseconds(time.Since(j.start))

@@ -219,11 +219,10 @@ func (h *handler) ask(o op) http.HandlerFunc {
 			return
 		}
 		j := &job{op: o}
-		answer := func() Answer { return Answer{Op: o.String(), Session: j.session} }
 		err := h.parse(w, r, j, start)
 		if err != nil {
 			h.s.count(err)
-			h.fail(w, answer(), err)
+			h.fail(w, j.reply(), err)
 			return
 		}
 		h.s.answering.Add(1)
@@ -233,7 +232,7 @@ func (h *handler) ask(o op) http.HandlerFunc {
 		case err == nil:
 			h.answer(w, http.StatusOK, a)
 		case r.Context().Err() == nil:
-			h.fail(w, answer(), err)
+			h.fail(w, j.reply(), err)
 		}
 	}
 }

@@ -119,7 +119,7 @@ func (s *Server) answerSolvedFront(j *job) {
 		return
 	}
 	defer s.exact.Unlock()
-	a := Answer{Op: j.op.String(), Session: j.session}
+	a := j.reply()
 	if err := s.guarded(func() error { return s.solveFront(j, &a) }); err != nil {
 		s.fail(j, err)
 		return

@@ -170,7 +170,7 @@ func Draw(rng *rand.Rand, variables []domain.Variable) []float64 {
 	x := make([]float64, len(variables))
 	for i, v := range variables {
 		if v.Bounded() {
-			x[i] = v.Lo + rng.Float64()*(v.Hi-v.Lo)
+			x[i] = v.Draw(rng)
 		} else {
 			x[i] = rng.NormFloat64()
 		}
@@ -497,7 +497,7 @@ func atRest(p domain.Problem, starts []Point) (findings Findings) {
 		all = slices.DeleteFunc(all, func(x Point) bool { return !tensor.Finite(x.S) })
 		for _, x := range all {
 			for i, v := range spec.Measured {
-				if distance := math.Abs(x.S[i]-(v.Lo+v.Hi)/2) / v.Scale(); distance > worst {
+				if distance := math.Abs(x.S[i]-v.Middle()) / v.Scale(); distance > worst {
 					worst, findings = distance, nil
 					subject := name(spec.Measured, "state", i)
 					findings.add(Hint, subject, "step", "a rest that about holds the system where it is; if none does, the episode may be long for so fast a system",
@@ -571,35 +571,11 @@ func kinks(p domain.Problem, starts []Point) (findings Findings) {
 			if reported[k] = true; bend <= threshold && rounds {
 				continue
 			}
-			kind, fix, cause := "has a corner", roundOff, "a branch, |x|, max or min"
-			severity, function, subject := Hint, "step", ""
-			switch n, m := len(spec.Measured), len(spec.Measured)+spec.ObjectiveSize(); {
-			case k < n:
-				subject, kind = name(spec.Measured, "state", k), "has a corner in the next step"
-			case k < m:
-				severity, function, subject = Remark, "objectives", name(spec.Objectives, "objective", k-n)
-			default:
-				function, subject = "margins", name(spec.Margins, "margin", k-m)
-			}
-			if bend > threshold {
-				severity = Remark
-				kind, fix, cause = strings.Replace(kind, "has a corner", "jumps", 1), smooth, "a branch, or a division by what is 0 there"
-				byEntry := func(a, b []float64) int { return cmp.Compare(a[k], b[k]) }
-				if slices.MaxFunc(grid, byEntry)[k]-slices.MinFunc(grid, byEntry)[k] < bend/8 {
-					kind, fix, cause = strings.Replace(kind, "jumps", "has a pole", 1), divisor, "a division by what is 0 there"
-				}
-			}
-			excess, entry := domain.Excess(point.S, spec.Measured)
-			if excess > 0 {
-				cause = name(spec.Measured, "state", entry) + " is outside of its range, and there is " + cause
-			}
-			if excess > 0 || spec.Switches != nil { // searches need no slopes
-				severity = Hint
-			}
-			if i := slices.IndexFunc(findings, func(f Finding) bool { return f.Function == function && f.Severity == severity }); i >= 0 {
+			kink := kinkAt(spec, grid, k, point, bend, threshold)
+			if i := slices.IndexFunc(findings, func(f Finding) bool { return f.Function == kink.Function && f.Severity == kink.Severity }); i >= 0 {
 				more[i]++
 			} else {
-				findings.add(severity, subject, function, fix, "%s %s at the state %s: %s", subject, kind, list(point.S), cause)
+				findings = append(findings, kink)
 			}
 		}
 	}
@@ -607,6 +583,36 @@ func kinks(p domain.Problem, starts []Point) (findings Findings) {
 		findings[i].Message += fmt.Sprintf(" (and %d more of %s)", n, findings[i].Function)
 	}
 	return findings
+}
+
+// kinkAt is the finding of a bend of output k at a point of a line; above the threshold it is a jump or a pole.
+func kinkAt(spec *domain.Spec, grid [][]float64, k int, point Point, bend, threshold float64) Finding {
+	kind, fix, cause := "has a corner", roundOff, "a branch, |x|, max or min"
+	severity, function, subject := Hint, "step", ""
+	switch n, m := len(spec.Measured), len(spec.Measured)+spec.ObjectiveSize(); {
+	case k < n:
+		subject, kind = name(spec.Measured, "state", k), "has a corner in the next step"
+	case k < m:
+		severity, function, subject = Remark, "objectives", name(spec.Objectives, "objective", k-n)
+	default:
+		function, subject = "margins", name(spec.Margins, "margin", k-m)
+	}
+	if bend > threshold {
+		severity = Remark
+		kind, fix, cause = strings.Replace(kind, "has a corner", "jumps", 1), smooth, "a branch, or a division by what is 0 there"
+		byEntry := func(a, b []float64) int { return cmp.Compare(a[k], b[k]) }
+		if slices.MaxFunc(grid, byEntry)[k]-slices.MinFunc(grid, byEntry)[k] < bend/8 {
+			kind, fix, cause = strings.Replace(kind, "jumps", "has a pole", 1), divisor, "a division by what is 0 there"
+		}
+	}
+	excess, entry := domain.Excess(point.S, spec.Measured)
+	if excess > 0 {
+		cause = name(spec.Measured, "state", entry) + " is outside of its range, and there is " + cause
+	}
+	if excess > 0 || spec.Switches != nil { // searches need no slopes
+		severity = Hint
+	}
+	return Finding{severity, subject, function, fmt.Sprintf("%s %s at the state %s: %s", subject, kind, list(point.S), cause), fix}
 }
 
 // softKept are the soft limits that a point keeps.

@@ -11,6 +11,11 @@ type Explicit struct {
 	Error    float64
 }
 
+// With is the problem with other functions.
+func (p *Explicit) With(real func(s, c, u, ds []float64), dual func(s, c, u, ds []complex128)) *Explicit {
+	return &Explicit{real, dual, p.Span, p.Substeps, p.Error}
+}
+
 // Auto is a number of Substeps that package equations chooses.
 const Auto = 0
 

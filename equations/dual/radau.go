@@ -35,6 +35,11 @@ type Stiff struct {
 	spaces sync.Pool // of *collocation
 }
 
+// With is the problem with another ode.
+func (p *Stiff) With(ode func(s, c, u, ds []complex128)) *Stiff {
+	return &Stiff{ODE: ode, Span: p.Span, Substeps: p.Substeps, Error: p.Error}
+}
+
 // solution is the solution of a Stiff at one (s, c, u).
 type solution struct {
 	m      int       // 2n

@@ -120,14 +120,9 @@ func NewSearch(p domain.Problem, opt Options) (*Search, error) {
 	s.bits, s.inWord = Packing(spec.Switches)
 	s.start, s.state = make([]int, s.rules.size), make([]int, s.rules.size)
 	for i, a := range spec.Action {
-		if slices.ContainsFunc(spec.Switches, func(w domain.Switch) bool { return w.Action == i }) {
-			continue
+		if spec.SwitchOf(i) < 0 {
+			s.continuous, s.half, s.mid = append(s.continuous, i), append(s.half, a.Half()), append(s.mid, a.Middle())
 		}
-		half, mid := 1.0, 0.0
-		if a.Bounded() {
-			half, mid = (a.Hi-a.Lo)/2, (a.Hi+a.Lo)/2
-		}
-		s.continuous, s.half, s.mid = append(s.continuous, i), append(s.half, half), append(s.mid, mid)
 	}
 	s.accumulated = make([]float64, s.rules.chances)
 	r.continuous = s.continuous
@@ -234,7 +229,7 @@ func (s *Search) shares() int { return len(s.continuous) + s.rules.chances - len
 func (s *Search) eachShare(f func(entry, action, sw, value int)) {
 	entry := 0
 	for a := range s.spec.Action {
-		sw := slices.IndexFunc(s.spec.Switches, func(w domain.Switch) bool { return w.Action == a })
+		sw := s.spec.SwitchOf(a)
 		if sw < 0 {
 			f(entry, a, -1, 0)
 			entry++

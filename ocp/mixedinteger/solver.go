@@ -284,7 +284,7 @@ func (s *Solver) Others(p *Plan, state, c []float64, steps int, pref domain.Pref
 // eachAction calls f with every action and the number of its shares.
 func (s *Solver) eachAction(f func(action, shares int, switched bool)) {
 	for a := range s.spec.Action {
-		i := slices.IndexFunc(s.spec.Switches, func(w domain.Switch) bool { return w.Action == a })
+		i := s.spec.SwitchOf(a)
 		if i < 0 {
 			f(a, 1, false)
 		} else {
@@ -336,10 +336,7 @@ func (s *Solver) Solve(scenario int, p []float64, pref domain.Preference, scalar
 func (s *Solver) steps(c []float64) int { return stepsOf(s.problem, s.spec, c) }
 
 func stepsOf(p domain.Problem, spec *domain.Spec, c []float64) int {
-	if remaining := domain.AbilitiesOfProblem(p).Remaining; remaining != nil {
-		return max(1, min(remaining(c), spec.LookAhead()))
-	}
-	return spec.LookAhead()
+	return max(1, domain.AbilitiesOfProblem(p).LookAhead(spec, c))
 }
 
 // drive appends the samples of one drive from a scenario's start. Drive 0 follows the best plan.
@@ -420,11 +417,7 @@ func (s *Solver) sample(search *Search, state, c []float64, pref domain.Preferen
 	first := sample.U[:spec.ActionSize()]
 	p.Objectives(state, first, c, sample.J)
 	p.Margins(state, c, first, sample.Margins)
-	if copy(sample.Sigma, pref.W); pref.Adaptive {
-		delta := make([]float64, spec.ObjectiveSize())
-		p.Indicators(state, first, c, delta)
-		spec.Semantic.Priority(delta, sample.Sigma)
-	}
+	pref.Priority(p, state, first, c, make([]float64, spec.ObjectiveSize()), sample.Sigma)
 	p.Base(state, c, sample.Target)
 	for i, v := range sample.U {
 		sample.Target[i] = v - sample.Target[i]

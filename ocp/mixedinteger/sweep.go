@@ -355,23 +355,20 @@ func (s *Search) offerSwept() {
 func Counters(p domain.Problem, axes []domain.Variable, initial func(p, s, c []float64)) []bool {
 	spec := p.Spec()
 	rng := rand.New(rand.NewPCG(1, 0x636f756e74)) // "count"
-	draw := func(v domain.Variable) float64 { return v.Lo + rng.Float64()*(v.Hi-v.Lo) }
 	counters := slices.Repeat([]bool{true}, spec.MeasuredSize())
 	scenario, u := make([]float64, len(axes)), make([]float64, spec.ActionSize())
 	for range counterTrials {
-		for i, v := range axes {
-			scenario[i] = draw(v)
-		}
+		domain.DrawScenario(rng, axes, scenario)
 		s, c := make([]float64, spec.MeasuredSize()), make([]float64, spec.ContextSize())
 		initial(scenario, s, c)
 		for i, v := range spec.Measured {
 			if v.Bounded() {
-				s[i] = draw(v)
+				s[i] = v.Draw(rng)
 			}
 		}
 		for i, v := range spec.Action {
 			if u[i] = 0; v.Bounded() {
-				u[i] = draw(v)
+				u[i] = v.Draw(rng)
 			}
 		}
 		for i := range spec.Switches {

@@ -24,9 +24,7 @@ func (y *System) answerSamples() []domain.Sample {
 	var samples []domain.Sample
 	for k := range answerScenarios {
 		var v [scenarioSize]float64
-		for i, axis := range testRange() {
-			v[i] = axis.Lo + (axis.Hi-axis.Lo)*rng.Float64()
-		}
+		domain.DrawScenario(rng, testRange(), v[:])
 		pref := domain.Preference{Adaptive: true}
 		if k%3 == 2 {
 			share := rng.Float64()

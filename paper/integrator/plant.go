@@ -86,9 +86,7 @@ func (l *Plant) Episode(seed uint64, index int, opt domain.EpisodeOptions) (doma
 // drawn from: what follows in the stream of the vector.
 func draw(seed uint64, index int) (v [scenarioSize]float64, noise *rand.Rand) {
 	noise = rand.New(rand.NewPCG(seed^testStream, uint64(index)))
-	for i, axis := range testRange() {
-		v[i] = axis.Lo + (axis.Hi-axis.Lo)*noise.Float64()
-	}
+	domain.DrawScenario(noise, testRange(), v[:])
 	return v, noise
 }
 

@@ -28,9 +28,7 @@ func (y *System) answerSamples() []domain.Sample {
 	chains := make([]*trainingChain, count)
 	for k := range chains {
 		p := make([]float64, len(axes))
-		for i, axis := range axes {
-			p[i] = axis.Lo + (axis.Hi-axis.Lo)*rng.Float64()
-		}
+		domain.DrawScenario(rng, axes, p)
 		pref := domain.Preference{Adaptive: true}
 		if k%4 == 3 {
 			pref = domain.Preference{W: make([]float64, objectives)}

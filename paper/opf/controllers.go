@@ -164,9 +164,7 @@ func newSampleLibrary(y *System) (*sampleLibrary, error) {
 	axes := v.Parameters()
 	for scenario := range libraryScenarios {
 		p := make([]float64, len(axes))
-		for i, a := range axes {
-			p[i] = a.Lo + rng.Float64()*(a.Hi-a.Lo)
-		}
+		domain.DrawScenario(rng, axes, p)
 		p[0] = levelLo + (1.05-levelLo)*rng.Float64()
 		samples, err := v.Solve(scenario, p, domain.Preference{Adaptive: true}, domain.WeightedSum, rng.Uint64())
 		if err != nil && !errors.Is(err, domain.ErrInfeasible) && !errors.Is(err, domain.ErrNotConverged) {

@@ -130,7 +130,7 @@ var PoleAxes = []domain.Variable{
 // PoleStart draws the state and context of a scenario.
 func PoleStart(rng *rand.Rand) (s, c []float64) {
 	for _, a := range PoleAxes {
-		s = append(s, a.Lo+(a.Hi-a.Lo)*rng.Float64())
+		s = append(s, a.Draw(rng))
 	}
 	return s[:4:4], []float64{s[4], 0}
 }

@@ -388,9 +388,7 @@ func drive(y equations.System, l loop, seed uint64) (episodes, error) {
 	defer runtime.UnlockOSThread()
 	for range l.episodes {
 		at, s, ctx := make([]float64, len(y.Scenario)), make([]float64, len(y.State)), make([]float64, spec.ContextSize())
-		for i, v := range y.Scenario {
-			at[i] = v.Lo + (v.Hi-v.Lo)*rng.Float64()
-		}
+		domain.DrawScenario(rng, y.Scenario, at)
 		y.Initial(at, s, ctx)
 		c.Problem.Fallback(s, ctx, e.Rest)
 		w := 0.1 + 0.8*rng.Float64()
