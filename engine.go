@@ -118,7 +118,7 @@ func (c *Case) DatasetDefaults() dataset.Options {
 // dataset.Generate. Samples of a case that keeps off its limits (Robust) keep off them too. policy is the file of an
 // earlier map, "" for none: the method opt.Visiting.Method, which is direct where it is "", drives it on engines of e, and
 // the optimum is also solved from every state that it visits, or with opt.Distil its decisions are the samples. A GPU of
-// e solves what it can (domain.SolverAbilities.On). Policy,
+// e solves what it can (domain.SolverAbilities.Accelerate). Policy,
 // Program and the rest of Visiting are filled in. progress may be nil.
 func (c *Case) Dataset(ctx context.Context, policy string, e engine.Options, opt dataset.Options, progress func(dataset.Progress)) (*dataset.Counters, error) {
 	if opt.Scenarios < 1 {
@@ -204,7 +204,7 @@ func (c *Case) Dataset(ctx context.Context, policy string, e engine.Options, opt
 		}
 		def.Solver, opt.KeptOff = samples, def.Level
 	}
-	if a := domain.AbilitiesOfSolver(def.Solver); a.On != nil && a.Places == 0 && !opt.Distil {
+	if a := domain.AbilitiesOfSolver(def.Solver); a.Accelerate != nil && a.Places == 0 && !opt.Distil {
 		device, err := OpenEngine(e)
 		if err != nil {
 			return nil, err
@@ -216,11 +216,11 @@ func (c *Case) Dataset(ctx context.Context, policy string, e engine.Options, opt
 	return &counters, refused(err)
 }
 
-// SolvedBy is the case with its solver on an engine that is a GPU and can solve for it (domain.SolverAbilities.On); the case as it is
+// SolvedBy is the case with its solver on an engine that is a GPU and can solve for it (domain.SolverAbilities.Accelerate); the case as it is
 // elsewhere.
 func (c *Case) SolvedBy(e *Engine) *Case {
 	copied := *c
-	if domain.AbilitiesOfSolver(c.def.Solver).On != nil {
+	if domain.AbilitiesOfSolver(c.def.Solver).Accelerate != nil {
 		copied.def.Solver = engine.OnDevice(e.backend, c.def.Solver, c.Name())
 	}
 	return &copied

@@ -272,10 +272,10 @@ type SolverAbilities struct {
 	// Optimal knows the optimal action in any state of an episode, such as those a closed loop visits.
 	// Prepare comes first.
 	Optimal Optimal
-	// On is a solver whose solves are those of a device where it can solve them; they are checked, and the others solved, by the CPU.
+	// Accelerate is a solver whose solves are those of a device where it can solve them; they are checked, and the others solved, by the CPU.
 	// An error says why it can solve none.
-	On func(Planner) (Solver, error)
-	// Places, of a solver that is On a device, is how many solves at once use all of it; 0: one a processor.
+	Accelerate func(Planner) (Solver, error)
+	// Places, of a solver that is accelerated, is how many solves at once use all of it; 0: one a processor.
 	Places int
 }
 

@@ -76,7 +76,7 @@ func OnDevice(e Engine, solver domain.Solver, name string) domain.Solver {
 	if !ok || e.Describe().Name != "cuda" {
 		return solver
 	}
-	device, err := domain.AbilitiesOfSolver(solver).On(planner.NewPlans)
+	device, err := domain.AbilitiesOfSolver(solver).Accelerate(planner.NewPlans)
 	if err == nil {
 		return device
 	}

@@ -310,8 +310,8 @@ func (w *whole) solverOperations() int {
 	recursion := 25 * n * (2*len(s.Moving)*(len(s.Moving)+d)*d + w.All*d*d)
 	iteration := derivatives + recursion + 30*trial
 	solves := 1 << 61
-	if each := w.Solves() * max(1, iteration); s.Iterations <= solves/each {
-		solves = s.Iterations * each
+	if turn := w.Solves() * max(1, iteration); s.Iterations <= solves/turn {
+		solves = s.Iterations * turn
 	}
 	if w.Spec.Horizon > 0 {
 		return w.restOperations(2*(derivatives+25*trial)/n) + trial + solves

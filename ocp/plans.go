@@ -33,8 +33,8 @@ type planRequest struct {
 	solved chan error
 }
 
-// On is domain.SolverAbilities.On. Without domain.Stages, with corners that are rounded, and in blocks, the CPU solves everything.
-func (s *Solver) On(planner domain.Planner) (domain.Solver, error) {
+// Accelerate is domain.SolverAbilities.Accelerate. Without domain.Stages, with corners that are rounded, and in blocks, the CPU solves everything.
+func (s *Solver) Accelerate(planner domain.Planner) (domain.Solver, error) {
 	q := newProgram(s.problem, s.opt.StateScale)
 	switch {
 	case q.stagesErr != nil:

@@ -33,7 +33,7 @@ func NewTwin(s *Solver) (*Twin, *Solver) {
 
 // On is the solver on the twin.
 func (w *Twin) On(s *Solver) *Solver {
-	on, err := s.On(w.NewPlans)
+	on, err := s.Accelerate(w.NewPlans)
 	if err != nil {
 		panic(err)
 	}

@@ -100,13 +100,13 @@ type work struct {
 	starts, iterations, dropped atomic.Int64
 	libraryLock                 sync.Mutex
 	library                     *library
-	regulators                  sync.Pool // of *settling
+	regulators                  sync.Pool // of *regulatorSpace
 	polishes                    sync.Pool // of *Receding
 }
 
 // Abilities implements domain.Able.
 func (s *Solver) Abilities() *domain.SolverAbilities {
-	return &domain.SolverAbilities{Until: s.Until, SolveVisited: s.SolveVisited, Start: s.initial, On: s.On, Places: s.places()}
+	return &domain.SolverAbilities{Until: s.Until, SolveVisited: s.SolveVisited, Start: s.initial, Accelerate: s.Accelerate, Places: s.places()}
 }
 
 // Until is domain.SolverAbilities.Until.

@@ -33,8 +33,8 @@ func (s *Solver) SolveVisited(scenario int, parameters []float64, pref domain.Pr
 		rows = 1 // later rows are no decisions
 	}
 	previous := previousOptimum{}
-	for k, at := range visited {
-		best, err := s.resolve(at[0], at[1], s.opt.Horizon-k, pref, uint64(scenario), &previous)
+	for k, point := range visited {
+		best, err := s.resolve(point[0], point[1], s.opt.Horizon-k, pref, uint64(scenario), &previous)
 		if err != nil {
 			return nil, err
 		}

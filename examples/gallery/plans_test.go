@@ -41,7 +41,7 @@ func solversOnDevice(t *testing.T, cases []domain.Case) *kernels.Backend {
 		sources := require.Get(require.Get(images.Find("."))(t).Sources("kernels"))(t)
 		for _, c := range cases {
 			var w writer
-			if _, err := c.Solver.(*ocp.Solver).On(w.NewPlans); !errors.Is(err, errors.ErrUnsupported) {
+			if _, err := c.Solver.(*ocp.Solver).Accelerate(w.NewPlans); !errors.Is(err, errors.ErrUnsupported) {
 				t.Fatal(err)
 			}
 			path := filepath.Join(t.TempDir(), w.text.Name+".cu")
@@ -69,7 +69,7 @@ func TestSamplesThatADeviceSolves(t *testing.T) {
 	b := solversOnDevice(t, cases)
 	for _, c := range cases {
 		plain := c.Solver.(*ocp.Solver)
-		device := require.Get(plain.On(b.NewPlans))(t).(*ocp.Solver)
+		device := require.Get(plain.Accelerate(b.NewPlans))(t).(*ocp.Solver)
 		axes := plain.Parameters()
 		for scenario, pref := range []domain.Preference{{Adaptive: true}, {W: equal(c.Problem.Spec().ObjectiveSize())}} {
 			p := make([]float64, len(axes))
