@@ -2,6 +2,7 @@ package kernels
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 
@@ -50,7 +51,7 @@ var _ backend.Planner = (*Backend)(nil)
 type planSolver struct {
 	backend *Backend
 	text    *export.DevicePlans
-	spec    *domain.Spec
+	name    string // of the case
 	kernel  string
 	memory  *memory
 	jobs    driver.Pointer
@@ -66,7 +67,7 @@ func (b *Backend) NewPlans(p domain.Problem, steps int, tolerance float64, itera
 	if err != nil {
 		return nil, err
 	}
-	s := &planSolver{backend: b, text: text, spec: p.Spec(), kernel: "gpc_plans_" + text.Name, memory: &memory{}}
+	s := &planSolver{backend: b, text: text, name: p.Spec().Name, kernel: "gpc_plans_" + text.Name, memory: &memory{}}
 	err = b.execute(func(t *driver.Thread) error {
 		var sets []*images.Set
 		if !b.context.Driver().HostShim() { // which has what was built into it
@@ -88,7 +89,7 @@ func (b *Backend) NewPlans(p domain.Problem, steps int, tolerance float64, itera
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("plans of %s: %w", p.Spec().Name, err)
+		return nil, fmt.Errorf("plans of %s: %w", s.name, err)
 	}
 	runtime.AddCleanup(s, func(m *memory) { b.discard(m.free) }, s.memory)
 	return &domain.Plans{Places: s.places(), Solve: s.solve}, nil
@@ -102,7 +103,13 @@ func (s *planSolver) solve(ctx context.Context, jobs []*domain.PlanJob) error {
 			return err
 		}
 		n := min(len(jobs), max(planBytes/(8*s.text.Stride), 1))
-		if err := s.backend.execute(func(t *driver.Thread) error { return s.launch(t, jobs[:n]) }); err != nil {
+		err := s.backend.execute(func(t *driver.Thread) error { return s.launch(t, jobs[:n]) })
+		if short := (*driver.MemoryError)(nil); errors.As(err, &short) {
+			text := fmt.Sprintf("plans of %s are solved on the CPU: %v", s.name, err)
+			s.backend.Tell(text, text)
+			return fmt.Errorf("%w: %w", errors.ErrUnsupported, err)
+		}
+		if err != nil {
 			return err
 		}
 		jobs = jobs[n:]
