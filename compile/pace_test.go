@@ -92,14 +92,14 @@ func TestFewReferencesAreTimedWhereTheyTakeLong(t *testing.T) {
 
 // updates is a clock on which an update of a training takes as long as each says by the stage.
 type updates struct {
-	elapsed time.Duration
+	elapsed atomic.Int64 // ns
 	done    map[string]int
 }
 
-func (u *updates) now() time.Time { return time.Unix(0, 0).Add(u.elapsed) }
+func (u *updates) now() time.Time { return time.Unix(0, u.elapsed.Load()) }
 
 func (u *updates) see(p Progress, each map[string]time.Duration) {
-	u.elapsed += time.Duration(max(0, p.Done-u.done[p.Stage])) * each[p.Stage]
+	u.elapsed.Add(int64(max(0, p.Done-u.done[p.Stage])) * int64(each[p.Stage]))
 	u.done[p.Stage] = max(p.Done, u.done[p.Stage])
 }
 
