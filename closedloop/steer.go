@@ -122,7 +122,7 @@ func Hypervolume(front [][]Number, box [][2]Number) Number {
 		reference[j] = 1.1
 		volume *= reference[j]
 	}
-	return Number(Hypervolume3(points, reference) / volume)
+	return Number(hypervolume3(points, reference) / volume)
 }
 
 // HypervolumeRatio is that of a front to that of an exact one, in the box of the exact one.
@@ -271,9 +271,9 @@ func follow(spec *domain.Spec, ep domain.Episode, decide func(t int) ([]float64,
 	return sum, nil
 }
 
-// Hypervolume2 is the area that a set of two-objective points dominates below a
+// hypervolume2 is the area that a set of two-objective points dominates below a
 // reference point, both minimised.
-func Hypervolume2(points [][2]float64, reference [2]float64) float64 {
+func hypervolume2(points [][2]float64, reference [2]float64) float64 {
 	area, best := 0.0, reference[1]
 	sorted := slices.Clone(points)
 	slices.SortFunc(sorted, func(a, b [2]float64) int {
@@ -288,9 +288,9 @@ func Hypervolume2(points [][2]float64, reference [2]float64) float64 {
 	return area
 }
 
-// Hypervolume3 is the volume that a set of three-objective points dominates below a reference point, all minimised. It
+// hypervolume3 is the volume that a set of three-objective points dominates below a reference point, all minimised. It
 // sums slices between successive third objectives, each with the area of the points below it.
-func Hypervolume3(points [][3]float64, reference [3]float64) float64 {
+func hypervolume3(points [][3]float64, reference [3]float64) float64 {
 	sorted := slices.Clone(points)
 	slices.SortFunc(sorted, func(a, b [3]float64) int { return cmp.Compare(a[2], b[2]) })
 	volume := 0.0
@@ -302,7 +302,7 @@ func Hypervolume3(points [][3]float64, reference [3]float64) float64 {
 			top = min(top, sorted[i+1][2])
 		}
 		if top > p[2] {
-			volume += (top - p[2]) * Hypervolume2(dominated, [2]float64{reference[0], reference[1]})
+			volume += (top - p[2]) * hypervolume2(dominated, [2]float64{reference[0], reference[1]})
 		}
 	}
 	return volume

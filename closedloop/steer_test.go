@@ -9,7 +9,7 @@ import (
 )
 
 func TestHypervolumeOfAStaircase(t *testing.T) {
-	got := Hypervolume2([][2]float64{{1, 3}, {2, 1}, {2.5, 2}, {5, 0}}, [2]float64{4, 4})
+	got := hypervolume2([][2]float64{{1, 3}, {2, 1}, {2.5, 2}, {5, 0}}, [2]float64{4, 4})
 	// {1,3} gives 3×1, {2,1} another 2×2; {2.5,2} is dominated, {5,0} is outside.
 	if want := 7.0; math.Abs(got-want) > 1e-12 {
 		t.Fatalf("hypervolume %v, want %v", got, want)
@@ -24,15 +24,15 @@ func TestHypervolumeGrowsWithMorePointsWhateverTheirOrder(t *testing.T) {
 			points = append(points, [2]float64{xs[i], xs[i+1]})
 		}
 		ref := [2]float64{1, 1}
-		whole := Hypervolume2(points, ref)
-		if part := Hypervolume2(points[1:], ref); part > whole+1e-12 {
+		whole := hypervolume2(points, ref)
+		if part := hypervolume2(points[1:], ref); part > whole+1e-12 {
 			t.Fatalf("%v without a point, %v with it", part, whole)
 		}
 		reversed := make([][2]float64, len(points))
 		for i, p := range points {
 			reversed[len(points)-1-i] = p
 		}
-		if r := Hypervolume2(reversed, ref); math.Abs(r-whole) > 1e-12 {
+		if r := hypervolume2(reversed, ref); math.Abs(r-whole) > 1e-12 {
 			t.Fatalf("order changes %v to %v", whole, r)
 		}
 	})
@@ -63,7 +63,7 @@ func TestHypervolume3CountsCells(t *testing.T) {
 				}
 			}
 		}
-		if v := Hypervolume3(points, [3]float64{size, size, size}); math.Abs(v-cells) > 1e-9 {
+		if v := hypervolume3(points, [3]float64{size, size, size}); math.Abs(v-cells) > 1e-9 {
 			t.Fatalf("volume %v, %v cells", v, cells)
 		}
 	})

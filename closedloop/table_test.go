@@ -58,7 +58,7 @@ func TestHypervolume2IsTheShareDominated(t *testing.T) {
 			}
 		}
 		before := slices.Clone(points)
-		if got := Hypervolume2(points, [2]float64{10, 8}); got != float64(cells) || !slices.Equal(points, before) {
+		if got := hypervolume2(points, [2]float64{10, 8}); got != float64(cells) || !slices.Equal(points, before) {
 			t.Errorf("%v have %g, want %d", points, got, cells)
 		}
 	}

@@ -82,7 +82,7 @@ func newSearch(p domain.Problem, opt *Switched) (*whole, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case o.Ahead || o.Polish || o.Relaxed || o.Seed != 0 || o.Round != 0:
+	case o.Ahead || o.Polish || o.Relaxed:
 		return nil, fmt.Errorf("export: method %s solves or searches between decisions, which C does not", opt.Method)
 	}
 	symbol := identifier(spec.Name)

@@ -34,16 +34,21 @@ func (q *program) variableColumns(t int) int {
 // fixInitialState fixes the initial state: it clears all derivatives with respect to it.
 func (q *program) fixInitialState() {
 	q.initialFree = false
+	q.clearColumns(0, q.nu, q.nf)
+	// h is a lower triangle, whose rows are variables too.
+	clear(q.h[q.nu*q.d : q.nf*q.d])
+}
+
+// clearColumns clears columns from and before to of the first derivatives of stage t.
+func (q *program) clearColumns(t, from, to int) {
 	for _, block := range []struct {
 		values []float64
 		rows   int
 	}{{q.next, q.nX}, {q.margins, q.nm}, {q.objective, 1}, {q.varying, 1}, {q.dj, q.no}, {q.dsigma, q.no}} {
-		for i := range block.rows {
-			clear(block.values[i*q.d+q.nu : i*q.d+q.nf])
+		for i := t * block.rows; i < (t+1)*block.rows && i*q.d < len(block.values); i++ {
+			clear(block.values[i*q.d+from : i*q.d+to])
 		}
 	}
-	// h is a lower triangle, whose rows are variables too.
-	clear(q.h[q.nu*q.d : q.nf*q.d])
 }
 
 // differencePoints are the two points of a central difference in component a.

@@ -51,18 +51,7 @@ func (q *program) isPinned(t, j int) bool {
 
 // fixPinned clears the first derivatives with respect to actions that are given.
 func (q *program) fixPinned() {
-	q.eachPinned(func(t, j int) {
-		for _, block := range []struct {
-			values []float64
-			rows   int
-		}{{q.next, q.nX}, {q.margins, q.nm}, {q.objective, 1}, {q.varying, 1}, {q.dj, q.no}, {q.dsigma, q.no}} {
-			for i := t * block.rows; i < (t+1)*block.rows; i++ {
-				if entry := i*q.d + j; entry < len(block.values) {
-					block.values[entry] = 0
-				}
-			}
-		}
-	})
+	q.eachPinned(func(t, j int) { q.clearColumns(t, j, j+1) })
 }
 
 // fixPinnedCurvature clears the second derivatives with respect to them.

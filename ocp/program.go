@@ -269,6 +269,9 @@ func (q *program) resize(p *point) {
 	size(&p.defect, q.steps*q.nX)
 }
 
+// scaled is action j in half boxes off its middle.
+func (q *program) scaled(j int, u float64) float64 { return (u - q.mid[j]) / q.half[j] }
+
 // split views y as s, c, u.
 func (q *program) split(y []float64) (s, c, u []float64) { return y[:q.ns], y[q.ns:q.nx], y[q.nx:] }
 

@@ -78,17 +78,11 @@ func (r *Receding) Solve(state, ctx []float64, n int, pref domain.Preference) (S
 	if q.stagesErr != nil {
 		return Status{}, q.stagesErr
 	}
-	if err := pref.Validate(q.no); err != nil {
+	if err := check(q.spec, state, ctx, n, pref); err != nil {
 		return Status{}, err
 	}
 	if len(r.startPlan)%q.nu != 0 {
 		return Status{}, fmt.Errorf("a plan of %d values begins a decision, want a multiple of %d", len(r.startPlan), q.nu)
-	}
-	if len(state) != q.ns || len(ctx) != q.nc {
-		return Status{}, fmt.Errorf("state and context have %d and %d components, want %d and %d", len(state), len(ctx), q.ns, q.nc)
-	}
-	if n < 1 || n*q.nu > maxVariables {
-		return Status{}, fmt.Errorf("%d steps with %d actions, want at least 1 step and at most %d variables", n, q.nu, maxVariables)
 	}
 	p.opt = ipmOptions{tolerance: r.opt.Tolerance, iterations: r.iterations, mu: r.barrier, ctx: r.ctx}
 	if r.timeLimit > 0 {
@@ -122,8 +116,7 @@ func (r *Receding) Solve(state, ctx []float64, n int, pref domain.Preference) (S
 		}
 		for i := range p.cur.v {
 			j := i % q.nu
-			u := r.startPlan[min(i, len(r.startPlan)-q.nu+j)]
-			p.cur.v[i] = (u - q.mid[j]) / q.half[j]
+			p.cur.v[i] = q.scaled(j, r.startPlan[min(i, len(r.startPlan)-q.nu+j)])
 		}
 		r.ready, r.status, r.startPlan = false, Status{}, r.startPlan[:0]
 		if !p.start(hold, nil) {

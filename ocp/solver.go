@@ -276,18 +276,23 @@ func (s *Solver) Minimise(state, ctx []float64, steps int, pref domain.Preferenc
 	return s.taskFrom(state, ctx, steps, seed, starts...).minimise(pref, scalarization)
 }
 
+// check holds a state, context, preference and number of steps to a problem's sizes.
+func check(spec *domain.Spec, state, ctx []float64, steps int, pref domain.Preference) error {
+	ns, nc, nu := len(spec.Measured), len(spec.Context), len(spec.Action)
+	switch {
+	case len(state) != ns || len(ctx) != nc:
+		return fmt.Errorf("state and context have %d and %d components, want %d and %d", len(state), len(ctx), ns, nc)
+	case steps < 1 || steps*nu > maxVariables:
+		return fmt.Errorf("%d steps with %d actions, want at least 1 step and at most %d variables", steps, nu, maxVariables)
+	}
+	return pref.Validate(len(spec.Objectives))
+}
+
 // minimise solves a task as Minimise does.
 func (t *task) minimise(pref domain.Preference, scalarization domain.Scalarization) (*Trajectory, error) {
-	spec := t.solver.problem.Spec()
 	state, ctx, steps := t.state, t.ctx, t.steps
-	if err := pref.Validate(len(spec.Objectives)); err != nil {
+	if err := check(t.solver.problem.Spec(), state, ctx, steps, pref); err != nil {
 		return nil, err
-	}
-	if len(state) != len(spec.Measured) || len(ctx) != len(spec.Context) {
-		return nil, fmt.Errorf("state and context have %d and %d components, want %d and %d", len(state), len(ctx), len(spec.Measured), len(spec.Context))
-	}
-	if steps < 1 || steps*len(spec.Action) > maxVariables {
-		return nil, fmt.Errorf("%d steps with %d actions, want at least 1 step and at most %d variables", steps, len(spec.Action), maxVariables)
 	}
 	for i, plan := range t.starts {
 		if len(plan) != steps {

@@ -137,7 +137,7 @@ func (r *steadyStateSolver) setPreference(pref domain.Preference) bool {
 func (r *steadyStateSolver) setAction(action []float64, slack float64) {
 	q := r.q
 	for j, u := range action {
-		if r.w[j] = (u - q.mid[j]) / q.half[j]; q.bounded[j] {
+		if r.w[j] = q.scaled(j, u); q.bounded[j] {
 			r.w[j] = math.Max(slack-1, math.Min(1-slack, r.w[j]))
 		}
 	}

@@ -224,7 +224,7 @@ func (t *task) writeStart(q *program, to *point, k int) {
 	defer q.eachPinned(func(step, j int) { to.v[step*q.nu+j] = 0 })
 	action := func(step, j int) *float64 { return &to.v[step*q.nu+j] }
 	scaled := func(step, j int, u float64) {
-		x := (u - q.mid[j]) / q.half[j]
+		x := q.scaled(j, u)
 		if q.bounded[j] {
 			x = math.Max(-0.9, math.Min(0.9, x))
 		}
@@ -233,7 +233,7 @@ func (t *task) writeStart(q *program, to *point, k int) {
 	if k < len(t.starts) {
 		for step, u := range t.starts[k] {
 			for j := range q.nu {
-				*action(step, j) = (u[j] - q.mid[j]) / q.half[j]
+				*action(step, j) = q.scaled(j, u[j])
 			}
 		}
 		return

@@ -11,8 +11,8 @@ import (
 	"github.com/gpc-engine/gpc/tensor"
 )
 
-// DefaultLevel is the tightening in standard deviations.
-const DefaultLevel = 3.0
+// defaultLevel is the tightening in standard deviations.
+const defaultLevel = 3.0
 
 // Margin finds the constraint tightening along a plan with which the limits hold in the plant and not in the
 // estimate alone. It is Level standard deviations of each margin under the covariance of the closed loop, which a
@@ -78,9 +78,9 @@ func newProducts(n, nu, nm, width int) products {
 	}
 }
 
-// NewMargin tightens the constraints of a problem by level standard deviations, 0 for DefaultLevel, in b.
+// NewMargin tightens the constraints of a problem by level standard deviations, 0 for 3, in b.
 func NewMargin(problem domain.Problem, b *domain.Backoff, f *Filter, level float64) (*Margin, error) {
-	level = cmp.Or(level, DefaultLevel)
+	level = cmp.Or(level, defaultLevel)
 	spec := problem.Spec()
 	if !(level > 0) || math.IsInf(level, 0) {
 		return nil, fmt.Errorf("estimate: limits kept off by %v standard deviations, want a number above 0", level)

@@ -16,8 +16,6 @@ type ControllerOptions struct {
 	GuessOnly  bool // it decides by the guess alone
 	Polish     bool // the actions without a switch are solved for the switches of the best plan
 	Relaxed    bool // the guess is the relaxed plan, solved at each decision
-	Round      int  // most candidates of one round; 0: 512
-	Seed       uint64
 }
 
 const (
@@ -62,7 +60,7 @@ var _ domain.Controller = (*Controller)(nil)
 
 // NewController returns a controller of a solver's problem. proposer is its map, nil for none.
 func NewController(s *Solver, proposer domain.Proposer, opt ControllerOptions) (*Controller, error) {
-	search, err := NewSearch(s.problem, Options{Seed: opt.Seed, Round: opt.Round, Counters: s.counters})
+	search, err := NewSearch(s.problem, Options{Counters: s.counters})
 	if err != nil {
 		return nil, err
 	}
@@ -213,7 +211,7 @@ func (k *Controller) find(s, c []float64, pref domain.Preference, candidates int
 		candidates -= n
 	}
 	k.search.FollowBest()
-	k.search.Run(candidates-k.search.Candidates, 0)
+	k.search.Run(candidates - k.search.Candidates)
 	if k.opt.Polish {
 		k.feedback = k.search.solveElites(solvedElites)
 	}

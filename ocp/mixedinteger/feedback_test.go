@@ -23,7 +23,7 @@ func TestCandidatesFollowASolvedPlan(t *testing.T) {
 	followed := func(start []float64) *mixedinteger.Plan {
 		search.Begin(start, context, pref, 12)
 		search.Follow(solved)
-		search.Run(1, 0)
+		search.Run(1)
 		return search.Best()
 	}
 	if p := followed(start); math.Abs(p.Cost-best.Cost) > 1e-6*best.Cost || !slices.Equal(p.Places, best.Places) {
@@ -33,11 +33,11 @@ func TestCandidatesFollowASolvedPlan(t *testing.T) {
 	again := s.Others(best, moved, context, 12, pref)
 	search.Begin(moved, context, pref, 12)
 	search.Offer(again.Actions())
-	search.Run(1, 0)
+	search.Run(1)
 	optimum := search.Best().Cost
 	search.Begin(moved, context, pref, 12)
 	search.Offer(best.Actions)
-	search.Run(1, 0)
+	search.Run(1)
 	if kept, p := search.Best().Cost, followed(moved); !p.Safe() || !(p.Cost-optimum < 0.1*(kept-optimum)) {
 		t.Errorf("from a state nearby the plan costs %v, followed %v, solved again %v", kept, p.Cost, optimum)
 	}

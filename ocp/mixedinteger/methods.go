@@ -9,9 +9,6 @@ import (
 	"github.com/gpc-engine/gpc/domain"
 )
 
-// maxCandidates a method's name may ask for.
-const maxCandidates = 1 << 20
-
 // family is a way to decide by N candidates.
 type family struct {
 	name, format string // format has the number
@@ -91,7 +88,7 @@ func parse(name string) (domain.Method, ControllerOptions, bool) {
 	kind, number, _ := strings.Cut(rest, "-")
 	n, err := strconv.Atoi(number)
 	for _, f := range families {
-		if f.name != kind || err != nil || n < 8 || n > maxCandidates || number != strconv.Itoa(n) {
+		if f.name != kind || err != nil || n < 8 || n > MaxCandidates || number != strconv.Itoa(n) {
 			continue
 		}
 		m := domain.Method{Name: name, About: fmt.Sprintf(f.format, n), Group: f.group, Needs: f.needs, Ahead: ahead, Candidates: n}

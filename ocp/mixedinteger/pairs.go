@@ -1,7 +1,6 @@
 package mixedinteger
 
 import (
-	"math"
 	"slices"
 )
 
@@ -103,7 +102,7 @@ func (s *Search) rank(plans []Plan) {
 	if len(plans) == 0 {
 		return
 	}
-	s.rollout.run(s.s, s.c, s.pref, s.steps, plans, Plan{Cost: math.Inf(1), Violation: math.Inf(1)})
+	s.rollout.run(s.s, s.c, s.pref, s.steps, plans, worst)
 	slices.SortStableFunc(plans, s.compare)
 }
 

@@ -40,7 +40,6 @@ type rollout struct {
 	extreme    []bool       // whether a row of a sweep has an action at an end of its box, and stays as it is; empty: none
 	least      float64      // cost of a decision since Begin: below zero no candidate is given up early
 	bound      Plan         // what is worse than this is given up where costs only grow
-	Decisions  int          // evaluated so far
 	nx, ns, nu int
 	nj, nm     int
 	adaptive   bool // weights follow from the state
@@ -207,7 +206,6 @@ func (p *Plan) act(spec *domain.Spec, h int, continuous bool, u []float64) {
 // onto it, if there are any.
 func (r *rollout) evaluate(from, to, h int) {
 	n := to - from
-	r.Decisions += n
 	x, u, next := r.group(from, n)
 	r.values.Evaluate(n, x, u, next, r.j, r.m)
 	if r.real {

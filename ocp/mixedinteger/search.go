@@ -15,7 +15,6 @@ import (
 	"math/bits"
 	"math/rand/v2"
 	"slices"
-	"time"
 
 	"github.com/gpc-engine/gpc/domain"
 )
@@ -36,14 +35,13 @@ const (
 	distinct = 1 << 24
 	// Shares of a round's candidates.
 	drawnShare, roundedShare = 0.45, 0.1
-	// MaxCandidates of one run.
+	// MaxCandidates of one run, and those that a method's name may ask for.
 	MaxCandidates = 1 << 20
 )
 
 // Options of a Search.
 type Options struct {
-	Round int    // most candidates of one round; 0: 512
-	Seed  uint64 // with the number of the decision, all that is random
+	Seed uint64 // with the number of the decision, all that is random
 	// Counters are the states that a sweep does not tell apart; nil: none.
 	Counters []bool
 }
@@ -106,10 +104,6 @@ func NewSearch(p domain.Problem, opt Options) (*Search, error) {
 	spec := p.Spec()
 	if len(spec.Switches) == 0 {
 		return nil, fmt.Errorf("case %q has no switched action", spec.Name)
-	}
-	opt.Round = cmp.Or(opt.Round, mostRound)
-	if opt.Round < 1 || opt.Round > MaxCandidates {
-		return nil, fmt.Errorf("rounds of %d candidates, want 1 to %d", opt.Round, MaxCandidates)
 	}
 	r, err := newRollout(p)
 	if err != nil {
@@ -276,19 +270,14 @@ func (s *Search) blank() Plan {
 }
 
 // Run rolls at most n candidates out and returns the best of the decision, nil where none was finite. It ends early
-// where few of a round's candidates are new, or where a further round, as long as those before, would exceed limit; 0: never. It can be called again.
-func (s *Search) Run(n int, limit time.Duration) *Plan {
-	start, total := time.Now(), 0
-	size := roundSize(n+s.Candidates, s.opt.Round)
-	for round := 0; total < n; round++ {
-		if limit > 0 && round > 0 && time.Since(start)*time.Duration(round+1)/time.Duration(round) > limit {
-			break
-		}
+// where few of a round's candidates are new. It can be called again.
+func (s *Search) Run(n int) *Plan {
+	size := roundSize(n + s.Candidates)
+	for total := 0; total < n; total += len(s.batch) {
 		wanted := min(size, n-total)
 		if !s.round(wanted) || len(s.batch) < wanted/fewNew {
 			break
 		}
-		total += len(s.batch)
 	}
 	return s.Best()
 }
@@ -309,12 +298,12 @@ func (s *Search) runPatiently(e effort) *Plan {
 }
 
 func (s *Search) cancelled() bool { return s.ctx != nil && s.ctx.Err() != nil }
-func roundSize(n, most int) int   { return min(most, max(leastRound, (n+rounds-1)/rounds)) }
+func roundSize(n int) int         { return min(mostRound, max(leastRound, (n+rounds-1)/rounds)) }
 
 // Sizes are the most candidates of a round in a run of n, the most elites that are kept of them, and the most of these that a
 // Controller offers to its next decision.
 func Sizes(n int) (candidates, elites, offered int) {
-	candidates = min(n, roundSize(n, mostRound))
+	candidates = min(n, roundSize(n))
 	elites = max(leastElites, candidates/eliteShare)
 	return candidates, elites, min(offers, elites)
 }

@@ -43,7 +43,7 @@ func TestSearchFindsProvenOptima(t *testing.T) {
 		p := require.Get(equations.New(fishing(steps)))(t)
 		s := require.Get(mixedinteger.NewSearch(p, mixedinteger.Options{Seed: 9001}))(t)
 		s.Begin([]float64{0.5, 0.7, 0}, startOf(p), domain.Preference{W: []float64{1}}, steps)
-		best := s.Run(8192, 0)
+		best := s.Run(8192)
 		if best == nil || !best.Safe() || math.Abs(best.Cost-optimum) > 1e-5 {
 			t.Errorf("%d periods: %+v after %d candidates, want the cost %v", steps, best, s.Candidates, optimum)
 		}
@@ -166,11 +166,11 @@ func TestASearchDependsOnItsSeedAlone(t *testing.T) {
 		s := require.Get(mixedinteger.NewSearch(p, mixedinteger.Options{Seed: 9002}))(t)
 		for range before {
 			s.Begin([]float64{21, 1}, startOf(p), domain.Preference{W: []float64{1}}, 12)
-			s.Run(300, 0)
+			s.Run(300)
 			s.Restart(0)
 		}
 		s.Begin([]float64{19, 2}, startOf(p), domain.Preference{W: []float64{1}}, 12)
-		best := s.Run(2000, 0)
+		best := s.Run(2000)
 		return best.Cost, append([]float64(nil), best.Actions...)
 	}
 	cost, actions := find(0)
@@ -189,7 +189,7 @@ func TestAPlanThatIsGivenUpIsNotTheBest(t *testing.T) {
 	s := require.Get(mixedinteger.NewSearch(p, mixedinteger.Options{Seed: 9006}))(t)
 	for range 8 {
 		s.Begin([]float64{0.5, 0.7, 0}, startOf(p), domain.Preference{W: []float64{1}}, 20)
-		if best := s.Run(512, 0); best == nil || best.Safe() || math.IsInf(best.Cost, 0) {
+		if best := s.Run(512); best == nil || best.Safe() || math.IsInf(best.Cost, 0) {
 			t.Errorf("the best plan costs %v and breaks the limits by %v, want a finite cost and a violation", best.Cost, best.Violation)
 		}
 	}

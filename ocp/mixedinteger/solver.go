@@ -392,7 +392,7 @@ func (s *Solver) searched(search *Search, state, c []float64, pref domain.Prefer
 	}
 	search.Solve = s.solve(search, state, c, pref)
 	search.FollowBest()
-	search.Run(sampleCandidates, 0)
+	search.Run(sampleCandidates)
 	search.FollowBest()
 	search.runOffered()
 	best := search.Best()

@@ -103,7 +103,7 @@ func (s *Search) Sweep(n int) {
 	real := r.real
 	for i := range SweepsOfADecision {
 		s.FollowBest()
-		s.round(min(roundSize(n, s.opt.Round), max(leastRound, len(s.offered))))
+		s.round(min(roundSize(n), max(leastRound, len(s.offered))))
 		best := s.Best()
 		if r.bound = worst; best != nil {
 			r.bound = *best

@@ -26,7 +26,7 @@ func TestASweepFindsTheOptimum(t *testing.T) {
 		s := require.Get(mixedinteger.NewSearch(p, mixedinteger.Options{Counters: counters}))(t)
 		s.Begin([]float64{0.5, 0.7, 0}, startOf(p), domain.Preference{W: []float64{1}}, of.steps)
 		s.Sweep(of.width)
-		best := s.Run(1, 0)
+		best := s.Run(1)
 		if best == nil || !best.Safe() || math.Abs(best.Cost-of.optimum) > of.within {
 			t.Errorf("%d periods: %+v, want the cost %v", of.steps, best, of.optimum)
 		}
@@ -42,7 +42,7 @@ func TestASweepKeepsLeastTimes(t *testing.T) {
 	s := require.Get(mixedinteger.NewSearch(p, mixedinteger.Options{}))(t)
 	s.Begin([]float64{0.5, 0.7, 0}, startOf(p), domain.Preference{W: []float64{1}}, 30)
 	s.Sweep(1 << 10)
-	best := s.Run(1, 0)
+	best := s.Run(1)
 	if best == nil || !best.Safe() || best.Cost > 1.6 {
 		t.Fatalf("%+v", best)
 	}

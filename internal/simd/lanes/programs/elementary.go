@@ -1,19 +1,6 @@
 package programs
 
-import (
-	"math"
-
-	"github.com/gpc-engine/gpc/equations/program"
-)
-
-// Bounds are the largest errors of elementary functions here, in units of the last place of the result, which the test holds
-// them to. Arguments are any but those of Sin, Cos and Tan, which are NaN beyond Widest, and those of Pow with an exponent y that is
-// not a small integer, whose error grows with it: 4 + 4|y|. Results below the least normal number may be off by as much of it.
-// The sign of a zero that Sin or Tan returns is not kept.
-var Bounds = map[program.Op]float64{
-	program.Sin: 1.5, program.Cos: 1.5, program.Tan: 3, program.Asin: 4, program.Acos: 3, program.Atan: 2, program.Atan2: 3,
-	program.Exp: 1.5, program.Log: 1.5, program.Sinh: 4, program.Cosh: 3, program.Tanh: 4, program.Pow: 4, program.Hypot: 3,
-}
+import "math"
 
 // Widest is the largest angle that Sin, Cos and Tan take.
 const Widest = 1 << 30

@@ -3,7 +3,7 @@
 //
 // The central type is Code: Function adds a function's operations, elementary functions being made of arithmetic (elementary.go), and
 // Emit writes all of them by a lanes.Builder, equal operations behind one another where their operands allow. Arithmetic, comparisons and
-// roots have the bits of program.Function.Evaluate; elementary functions keep the bounds of Bounds.
+// roots have the bits of program.Function.Evaluate; elementary functions keep the bounds that the test holds them to.
 package programs
 
 import (

@@ -120,6 +120,14 @@ func errorOf(got float64, want *big.Float) float64 {
 	return math.Abs(d)
 }
 
+// bounds are the largest errors of elementary functions, in units of the last place of the result. Arguments are any
+// but those of Sin, Cos and Tan, which are NaN beyond Widest, and those of Pow with an exponent y that is not
+// a small integer, whose error grows with it: 4 + 4|y|. Results below the least normal number may be off by as much of it. The sign of a zero that Sin or Tan returns is not kept.
+var bounds = map[program.Op]float64{
+	program.Sin: 1.5, program.Cos: 1.5, program.Tan: 3, program.Asin: 4, program.Acos: 3, program.Atan: 2, program.Atan2: 3,
+	program.Exp: 1.5, program.Log: 1.5, program.Sinh: 4, program.Cosh: 3, program.Tanh: 4, program.Pow: 4, program.Hypot: 3,
+}
+
 // Elementary functions keep their bounds beside 300 bits.
 func TestElementaryFunctionsKeepTheirBounds(t *testing.T) {
 	trials := 5000
@@ -127,7 +135,7 @@ func TestElementaryFunctionsKeepTheirBounds(t *testing.T) {
 		trials = 500
 	}
 	for _, o := range program.Ops() {
-		bound, ok := Bounds[o]
+		bound, ok := bounds[o]
 		if !ok {
 			continue
 		}
@@ -169,7 +177,7 @@ var edges = []float64{0, math.Copysign(0, -1), 1, -1, 2, 3, -3, 0.5, -0.5, 1.5, 
 // At the edges the functions are those of package math: what is NaN, infinite or zero there is here.
 func TestElementaryFunctionsAtTheEdges(t *testing.T) {
 	for _, o := range program.Ops() {
-		if _, ok := Bounds[o]; !ok {
+		if _, ok := bounds[o]; !ok {
 			continue
 		}
 		r := laid(t, elementary(o), isa.Generic, 1)
@@ -232,7 +240,7 @@ func random(seed uint64, exact bool) *program.Function {
 	pool := append(b.In(0), b.Const(0.7), b.Const(-1.3), b.Const(2))
 	for range 60 {
 		o := program.Ops()[1+rng.IntN(len(program.Ops())-1)]
-		if _, ok := Bounds[o]; ok && exact {
+		if _, ok := bounds[o]; ok && exact {
 			continue
 		}
 		var args []program.Value
