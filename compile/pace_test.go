@@ -143,7 +143,7 @@ func TestATrainingIsShortened(t *testing.T) {
 	c, opt, clock := longTraining(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	opt.Progress = func(p Progress) {
-		if clock.see(p, map[string]time.Duration{"train": 150 * time.Millisecond, "time training": 50 * time.Millisecond}); clock.elapsed > 50*time.Second {
+		if clock.see(p, map[string]time.Duration{"train": 150 * time.Millisecond, "time training": 50 * time.Millisecond}); time.Duration(clock.elapsed.Load()) > 50*time.Second {
 			cancel()
 		}
 	}
