@@ -117,9 +117,9 @@ func (c *Case) DatasetDefaults() dataset.Options {
 // Dataset solves Pareto samples into a folder, or continues there; see
 // dataset.Generate. Samples of a case that keeps off its limits (Robust) keep off them too. policy is the file of an
 // earlier map, "" for none: the method opt.Visiting.Method, which is direct where it is "", drives it on engines of e, and
-// the optimum is also solved from every state that it visits, or with opt.Distil its decisions are the samples. A GPU of
-// e solves what it can (domain.SolverAbilities.Accelerate). Policy,
-// Program and the rest of Visiting are filled in. progress may be nil.
+// the optimum is also solved from every state that it visits, or with opt.Distil its decisions are the samples. A GPU of e
+// solves what it can (domain.SolverAbilities.Accelerate). Policy, Program and the rest of Visiting are filled in. progress
+// may be nil.
 func (c *Case) Dataset(ctx context.Context, policy string, e engine.Options, opt dataset.Options, progress func(dataset.Progress)) (*dataset.Counters, error) {
 	if opt.Scenarios < 1 {
 		return nil, badInputf("dataset: %d scenarios, want 1 or more", opt.Scenarios)
@@ -216,8 +216,8 @@ func (c *Case) Dataset(ctx context.Context, policy string, e engine.Options, opt
 	return &counters, refused(err)
 }
 
-// SolvedBy is the case with its solver on an engine that is a GPU and can solve for it (domain.SolverAbilities.Accelerate); the case as it is
-// elsewhere.
+// SolvedBy is the case with its solver on an engine that is a GPU and can solve for it (domain.SolverAbilities.Accelerate).
+// Elsewhere it is the case as it is.
 func (c *Case) SolvedBy(e *Engine) *Case {
 	copied := *c
 	if domain.AbilitiesOfSolver(c.def.Solver).Accelerate != nil {

@@ -4,9 +4,9 @@ package engine
 
 import (
 	"fmt"
-	"github.com/gpc-engine/gpc/domain"
 
 	cpufallback "github.com/gpc-engine/gpc/cpu_fallback"
+	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/names"
 	"github.com/gpc-engine/gpc/internal/option"
