@@ -8,9 +8,9 @@
 // together. The arithmetic of a latent step is the backend's; this package
 // decides what is localized, steered, projected, guarded and recorded.
 //
-// Sources: paper, sec. "Online Navigation" (alg:online), app:rk2.
-// Where the paper leaves a choice, the
-// choice is stated at the code that makes it and in docs/explain/decision.md.
+// Sources: paper, sec. "Online Navigation" (alg:online), app:rk2. Where the
+// paper leaves a choice, the choice is stated at the code that makes it and in
+// docs/explain/decision.md.
 package batchnav
 
 import (

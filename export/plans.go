@@ -7,14 +7,13 @@ import (
 	"strings"
 
 	"github.com/gpc-engine/gpc/domain"
-	"github.com/gpc-engine/gpc/internal/version"
 )
 
 // DevicePlans is the exact solver of a problem in CUDA C++, for plans of at most Steps steps, with the sizes of its memory.
 type DevicePlans struct {
 	Device
 	Steps, Inputs, Actions, Moving, Margins, Objectives int
-	Stride, Space                                       int // numbers of a job, and of a warp
+	Solution, Stride, Space                             int // where a job has its solution; numbers of a job, and of a warp
 	MovingEntries                                       []int
 	MarginSizes                                         []float64 // nil: all 1
 }
@@ -40,8 +39,6 @@ func PlansOf(p domain.Problem, steps int, tolerance float64, iterations int) (*D
 		return nil, fmt.Errorf("export: the derivatives of a step of case %s take %d kB, a lane of a device has room for %d", spec.Name, bytes>>10, mostLaneBytes>>10)
 	}
 	w.Device, w.Horizon = true, steps
-	w.Version = version.Version
-	w.generate()
 	text, err := templates().execute("plans.tmpl", w)
 	if err != nil {
 		return nil, fmt.Errorf("export: %w", err)
@@ -52,7 +49,7 @@ func PlansOf(p domain.Problem, steps int, tolerance float64, iterations int) (*D
 	return &DevicePlans{
 		Device: Device{Name: name, Text: strings.ReplaceAll(string(text), w.DeviceName(), name), plans: true},
 		Steps:  steps, Inputs: s.Inputs, Actions: w.NU, Moving: len(s.Moving), Margins: w.All, Objectives: w.NJ,
-		Stride: w.planStride(), Space: w.PlanSpace(), MovingEntries: s.Moving, MarginSizes: s.MarginSizes,
+		Solution: w.solutionOffset(), Stride: w.solutionOffset() + w.solutionNumbers(), Space: w.PlanSpace(), MovingEntries: s.Moving, MarginSizes: s.MarginSizes,
 	}, nil
 }
 
@@ -62,9 +59,10 @@ func (w *whole) solutionNumbers() int {
 	return n*(3*w.NU+w.All+w.NU*w.NU+a*w.NU) + (n+1)*(w.Solver.Inputs+a)
 }
 
-func (w *whole) planStride() int {
+// solutionOffset are the numbers of a job before its solution.
+func (w *whole) solutionOffset() int {
 	a := len(w.Solver.Moving)
-	return planHead + w.Solver.Inputs + w.NJ + w.All + 2*a + a*a + w.solutionNumbers()
+	return planHead + w.Solver.Inputs + w.NJ + w.All + 2*a + a*a
 }
 
 // PlanSpace are the numbers that lay_all takes.

@@ -70,22 +70,18 @@ func (b *Backend) NewPlans(p domain.Problem, steps int, tolerance float64, itera
 	s := &planSolver{backend: b, text: text, name: p.Spec().Name, kernel: "gpc_plans_" + text.Name, memory: &memory{}}
 	err = b.execute(func(t *driver.Thread) error {
 		var sets []*images.Set
-		if !b.context.Driver().HostShim() { // which has what was built into it
-			version, err := b.context.Driver().Version()
-			if err != nil {
-				return err
-			}
-			folder, err := compiled(&text.Device, b.device, version, 0, func(text string) { b.Tell(text, text) })
-			if err != nil {
-				return err
-			}
+		folder, err := b.imagesOf(&text.Device, 0)
+		if err != nil {
+			return err
+		}
+		if folder != nil {
 			set, err := images.New(folder)
 			if err != nil {
 				return err
 			}
 			sets = append(sets, set)
 		}
-		_, err := b.kernelOf(t, images.NewModules(sets...), s.kernel)
+		_, err = b.kernelOf(t, images.NewModules(sets...), s.kernel)
 		return err
 	})
 	if err != nil {
@@ -184,8 +180,7 @@ func (s *planSolver) pack(j *domain.PlanJob, job []float64) {
 			}
 		}
 	}
-	rest = rest[2*d.Moving+d.Moving*d.Moving:]
-	arrays := s.arrays(rest, j)
+	arrays := s.arrays(job, j)
 	if j.Warm == nil {
 		copy(arrays[0].numbers, j.Start)
 		return
@@ -219,8 +214,9 @@ func (a *planArray) values() []float64 {
 }
 
 // arrays are those of a domain.PlanSolution in its order.
-func (s *planSolver) arrays(rest []float64, j *domain.PlanJob) (all [8]planArray) {
+func (s *planSolver) arrays(job []float64, j *domain.PlanJob) (all [8]planArray) {
 	d := s.text
+	rest := job[d.Solution:]
 	for i, a := range [8]struct{ more, width, stride int }{
 		{0, d.Actions, d.Actions}, {1, len(j.S) + len(j.C), d.Inputs}, {1, d.Moving, d.Moving}, {0, d.Margins, d.Margins},
 		{0, d.Actions, d.Actions}, {0, d.Actions, d.Actions}, {0, d.Actions * d.Actions, d.Actions * d.Actions}, {0, d.Moving * d.Actions, d.Moving * d.Actions},
@@ -233,8 +229,7 @@ func (s *planSolver) arrays(rest []float64, j *domain.PlanJob) (all [8]planArray
 
 // unpack reads where a job has ended.
 func (s *planSolver) unpack(j *domain.PlanJob, job []float64) {
-	d := s.text
-	a := s.arrays(job[planHead+d.Inputs+d.Objectives+d.Margins+2*d.Moving+d.Moving*d.Moving:], j)
+	a := s.arrays(job, j)
 	j.Solution = domain.PlanSolution{
 		Solved: job[planConverged] == 1, Steps: j.Steps, Iterations: int(job[planIterations]), Cost: job[planCost], KKT: job[planKKT],
 		Actions: a[0].values(), States: a[1].values(), Dynamics: a[2].values(), Limits: a[3].values(), Lower: a[4].values(), Upper: a[5].values(),

@@ -93,16 +93,22 @@ func (b *Backend) compile(t *driver.Thread, p domain.Problem) (domain.DeviceCode
 		parts = 0
 	}
 	code := domain.DeviceCode{Name: text.Name, Scored: true, Fails: true, Policy: parts > 0}
-	if !b.context.Driver().HostShim() { // which has what was built into it
-		version, err := b.context.Driver().Version()
-		if err != nil {
-			return domain.DeviceCode{}, err
-		}
-		if code.Images, err = compiled(text, b.device, version, parts, func(text string) { b.Tell(text, text) }); err != nil {
-			return domain.DeviceCode{}, err
-		}
+	if code.Images, err = b.imagesOf(text, parts); err != nil {
+		return domain.DeviceCode{}, err
 	}
 	return code, b.loadDomain(t, code)
+}
+
+// imagesOf are the images of written functions; nil on the host shim, which has what was built into it.
+func (b *Backend) imagesOf(d *export.Device, parts int) (fs.FS, error) {
+	if b.context.Driver().HostShim() {
+		return nil, nil
+	}
+	version, err := b.context.Driver().Version()
+	if err != nil {
+		return nil, err
+	}
+	return compiled(d, b.device, version, parts, func(text string) { b.Tell(text, text) })
 }
 
 // compiled are the images of written functions for a device under a driver of that CUDA version, whole roll-outs with so many parts, 0 without them: those of the

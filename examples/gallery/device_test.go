@@ -51,9 +51,21 @@ func declared() equations.System {
 	return y
 }
 
-// deviceOf opens the CUDA backend with the device functions of problems: the host shim with what is written of them built in, or,
-// where tests run on PTX or a GPU, a device that they are compiled for.
+// deviceOf opens the CUDA backend with the device functions of problems.
 func deviceOf(t *testing.T, problems ...domain.Problem) *kernels.Backend {
+	t.Helper()
+	var texts []*export.Device
+	for _, p := range problems {
+		texts = append(texts, require.Get(export.DeviceOf(p))(t))
+	}
+	b := backendWith(t, texts...)
+	b.Notify(func(text string) { t.Error(text) })
+	return b
+}
+
+// backendWith opens the CUDA backend with texts: the host shim with them built in, or, where tests run on PTX or a GPU, a device that
+// they are compiled for.
+func backendWith(t *testing.T, texts ...*export.Device) *kernels.Backend {
 	t.Helper()
 	var d driver.Driver
 	if shim.OnGPU() || shim.OnPTX() {
@@ -61,20 +73,18 @@ func deviceOf(t *testing.T, problems ...domain.Problem) *kernels.Backend {
 	} else {
 		sources := require.Get(require.Get(images.Find("."))(t).Sources("kernels"))(t)
 		written := map[string]bool{}
-		for _, p := range problems {
-			code := require.Get(export.DeviceOf(p))(t)
-			if written[code.Name] {
+		for _, text := range texts {
+			if written[text.Name] {
 				continue
 			}
-			written[code.Name] = true
-			path := filepath.Join(t.TempDir(), code.Name+".cu")
-			require.OK(t, os.WriteFile(path, []byte(code.Text), 0o600))
+			written[text.Name] = true
+			path := filepath.Join(t.TempDir(), text.Name+".cu")
+			require.OK(t, os.WriteFile(path, []byte(text.Text), 0o600))
 			sources = append(sources, path)
 		}
 		d = shim.OpenFiles(t, sources...)
 	}
 	b := require.Get(kernels.New(require.Get(driver.Open(d, 0))(t), kernels.Options{}))(t)
-	b.Notify(func(text string) { t.Error(text) })
 	t.Cleanup(func() { require.OK(t, b.Close()) })
 	return b
 }

@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 
@@ -14,10 +12,6 @@ import (
 	"github.com/gpc-engine/gpc/examples/gallery/cartpole"
 	"github.com/gpc-engine/gpc/export"
 	"github.com/gpc-engine/gpc/internal/testing/require"
-	"github.com/gpc-engine/gpc/kernels"
-	"github.com/gpc-engine/gpc/kernels/driver"
-	"github.com/gpc-engine/gpc/kernels/images"
-	"github.com/gpc-engine/gpc/kernels/shim"
 	"github.com/gpc-engine/gpc/ocp"
 )
 
@@ -30,29 +24,14 @@ func (w *writer) NewPlans(p domain.Problem, steps int, tolerance float64, iterat
 	return nil, cmp.Or(err, errors.ErrUnsupported)
 }
 
-// solversOnDevice opens the CUDA backend with the exact solvers of cases: the host shim with what is written of them built in, or, where
-// tests run on PTX or a GPU, a device that they are compiled for.
-func solversOnDevice(t *testing.T, cases []domain.Case) *kernels.Backend {
+// planText is what is written of a case's solver.
+func planText(t *testing.T, c domain.Case) *export.Device {
 	t.Helper()
-	var d driver.Driver
-	if shim.OnGPU() || shim.OnPTX() {
-		d = shim.Device(t)
-	} else {
-		sources := require.Get(require.Get(images.Find("."))(t).Sources("kernels"))(t)
-		for _, c := range cases {
-			var w writer
-			if _, err := c.Solver.(*ocp.Solver).Accelerate(w.NewPlans); !errors.Is(err, errors.ErrUnsupported) {
-				t.Fatal(err)
-			}
-			path := filepath.Join(t.TempDir(), w.text.Name+".cu")
-			require.OK(t, os.WriteFile(path, []byte(w.text.Text), 0o600))
-			sources = append(sources, path)
-		}
-		d = shim.OpenFiles(t, sources...)
+	var w writer
+	if _, err := c.Solver.(*ocp.Solver).Accelerate(w.NewPlans); !errors.Is(err, errors.ErrUnsupported) {
+		t.Fatal(err)
 	}
-	b := require.Get(kernels.New(require.Get(driver.Open(d, 0))(t), kernels.Options{}))(t)
-	t.Cleanup(func() { require.OK(t, b.Close()) })
-	return b
+	return &w.text.Device
 }
 
 // TestSamplesThatADeviceSolves holds the samples whose plans a device solves to those of the CPU: as many, of the same cost where the CPU
@@ -63,10 +42,12 @@ func TestSamplesThatADeviceSolves(t *testing.T) {
 		systems = slices.Concat(Systems()[2:3], Systems()[6:7], systems, Foreseeing()[:1])
 	}
 	var cases []domain.Case
+	var texts []*export.Device
 	for _, y := range systems {
-		cases = append(cases, require.Get(y.Case())(t))
+		c := require.Get(y.Case())(t)
+		cases, texts = append(cases, c), append(texts, planText(t, c))
 	}
-	b := solversOnDevice(t, cases)
+	b := backendWith(t, texts...)
 	for _, c := range cases {
 		plain := c.Solver.(*ocp.Solver)
 		device := require.Get(plain.Accelerate(b.NewPlans))(t).(*ocp.Solver)

@@ -839,6 +839,22 @@ static void reflect(along *m)
         }
 }
 
+/* The gradient of the barrier function by the variables of a step. */
+static void barrier_gradient(const loop *p, int t, double *w)
+{
+    const iterate *at = &p->iterates[p->now];
+    int i, a;
+
+    for (a = 0; a < D; a++)
+        w[a] = p->objective_scale * p->objective[t][a];
+    for (i = 0; i < ALL; i++)
+        for (a = 0; a < D; a++)
+            w[a] -= p->mu / at->kept[t][i] * p->margins[t][i][a];
+    for (i = 0; i < NU; i++)
+        if (boxed(i))
+            w[i] += p->mu / (1.0 - at->v[t][i]) - p->mu / (1.0 + at->v[t][i]);
+}
+
 {{if .Device}}{{template "warp.c" .}}{{else}}/* The Riccati recursion with a shift of every diagonal entry; 0 where the matrix is not positive definite along the dynamics. In so many
  * steps as reflections says the negative curvature of the actions' block is reflected instead. */
 static int factor_shifted(loop *p, double shift, int reflections)
@@ -944,23 +960,15 @@ static void feedback(const loop *p, int t, const double *xi, double *u)
 {{if not .Device}}/* The solution of the quadratic program for the defects in p->defect. */
 static void recurse(loop *p)
 {
-    const iterate *at = &p->iterates[p->now];
     double w[D];
     int t, i, j, a;
 
     memset(p->linear[p->steps], 0, sizeof p->linear[p->steps]);
 {{- if .Spec.Horizon}}
-    add_behind(p, at->x[p->steps], p->objective_scale, p->linear[p->steps]);
+    add_behind(p, p->iterates[p->now].x[p->steps], p->objective_scale, p->linear[p->steps]);
 {{- end}}
     for (t = p->steps - 1; t >= 0; t--) {
-        for (a = 0; a < D; a++)
-            w[a] = p->objective_scale * p->objective[t][a];
-        for (i = 0; i < ALL; i++)
-            for (a = 0; a < D; a++)
-                w[a] -= p->mu / at->kept[t][i] * p->margins[t][i][a];
-        for (j = 0; j < NU; j++)
-            if (boxed(j))
-                w[j] += p->mu / (1.0 - at->v[t][j]) - p->mu / (1.0 + at->v[t][j]);
+        barrier_gradient(p, t, w);
         for (i = 0; i < NA; i++) {
             const double v = p->linear[t + 1][i] + dot(p->value[t + 1][i], p->defect[t], NA);
 

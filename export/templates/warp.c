@@ -58,26 +58,15 @@ GPC_ALONE static int factor_shifted(loop *p, double shift, int reflections)
 /* The solution of the quadratic program for the defects in p->defect. */
 GPC_ALONE static void recurse(loop *p)
 {
-    const iterate *at = &p->iterates[p->now];
     double u[NU];
     int t, i, j, a;
 
-    {{.Steps}} {
-        double *w = p->w[t];
-
-        for (a = 0; a < D; a++)
-            w[a] = p->objective_scale * p->objective[t][a];
-        for (i = 0; i < ALL; i++)
-            for (a = 0; a < D; a++)
-                w[a] -= p->mu / at->kept[t][i] * p->margins[t][i][a];
-        for (j = 0; j < NU; j++)
-            if (boxed(j))
-                w[j] += p->mu / (1.0 - at->v[t][j]) - p->mu / (1.0 + at->v[t][j]);
-    }
+    {{.Steps}}
+        barrier_gradient(p, t, p->w[t]);
     if (gpc_lane() == 0) {
         memset(p->linear[p->steps], 0, sizeof p->linear[p->steps]);
 {{- if .Spec.Horizon}}
-        add_behind(p, at->x[p->steps], p->objective_scale, p->linear[p->steps]);
+        add_behind(p, p->iterates[p->now].x[p->steps], p->objective_scale, p->linear[p->steps]);
 {{- end}}
     }
     __syncwarp();
