@@ -351,7 +351,8 @@ type rowStepper struct {
 func (p rowStepper) Abilities() *domain.ProblemAbilities {
 	may := *domain.AbilitiesOfProblem(p.Problem)
 	may.ManyValues = func() (func() domain.ManyValues, error) {
-		return func() domain.ManyValues { return domain.ManyValues{Evaluate: p.values} }, nil
+		alone, err := domain.ValuesOf(p.Problem)
+		return func() domain.ManyValues { return domain.ManyValues{Evaluate: p.values, Project: alone.Project} }, err
 	}
 	return &may
 }

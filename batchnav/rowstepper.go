@@ -57,7 +57,7 @@ func (r *rollouts) stepRows(b *domain.PlanBatch, h, from, to int, t *scratch) {
 	}
 	nj, nm := r.spec.ObjectiveSize(), len(r.spec.Margins)
 	g.values.Evaluate(len(g.rows), g.x, g.u, g.next, g.j, g.margins)
-	inLanes := r.totals != nil && h > 0 && g.values.Project != nil // what follows a first action need not be a single loop's to the bit
+	inLanes := h > 0 && len(r.spec.Switches) == 0 // what follows a first action need not be a single loop's to the bit
 	if inLanes {
 		g.values.Project(len(g.rows), g.x, g.u, g.next, g.j, g.margins)
 	}

@@ -5,9 +5,8 @@ package domain
 type ManyValues struct {
 	// Evaluate writes next, J and margins.
 	Evaluate func(n int, x, u, next, j, margins []float64)
-	// Project moves the actions whose margins, as Evaluate has written them, break a limit, in place, until they keep it, or break it
-	// about least. It leaves those of switches. Where an action keeps the limits Problem.Project may find a nearer one. Of an
-	// action that it moves next, J and margins are written anew.
+	// Project moves the actions whose margins, as Evaluate has written them, break a limit, in place, to the nearest that keep it, or
+	// break it about least. It leaves those of switches. Of an action that it moves next, J and margins are written anew.
 	Project func(n int, x, u, next, j, margins []float64)
 	// Priorities writes the adaptive priorities, [n][objectives].
 	Priorities func(n int, x, u, sigma []float64)

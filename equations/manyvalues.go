@@ -124,48 +124,67 @@ func (e *manyValues) project(n int, x, u, next, j, margins []float64) {
 	e.requested, e.best = append(e.requested[:0], u[:n*e.nu]...), append(e.best[:0], u[:n*e.nu]...)
 	for round := 0; len(e.rows) > 0; round++ {
 		left := e.rows[:0]
-		for first := 0; first < len(e.rows); first += e.slopes.Lanes() {
-			group := e.rows[first:min(len(e.rows), first+e.slopes.Lanes())]
-			e.linearise(group, x, u, next, j, margins)
+		for group := range slices.Chunk(e.rows, e.slopes.Lanes()) {
+			e.evaluateRows(e.slopes, group, x, u, next, j, margins)
 			for lane, i := range group {
-				margin := smallestMargin(row(margins, e.nm, i))
-				if e.problem.spec.Keeps(margin) {
-					continue
-				}
-				if margin >= e.smallest[i] { // a limit that no action keeps may hide those that this one does
-					e.smallest[i] = margin
-					copy(row(e.best, e.nu, i), row(u, e.nu, i))
+				action, margin := row(u, e.nu, i), smallestMargin(row(margins, e.nm, i))
+				better := e.problem.spec.Keeps(margin) || margin > e.smallest[i] || round == 0
+				if better {
+					e.smallest[i] = min(margin, 0)
+					copy(row(e.best, e.nu, i), action)
 				}
 				if round < relinearisations && e.improve(w, lane, i, u, margins) {
 					left = append(left, i)
-				} else {
+					continue
+				}
+				copy(action, row(e.best, e.nu, i))
+				if !better || !e.problem.spec.Keeps(e.smallest[i]) {
 					e.broken = append(e.broken, i)
 				}
 			}
 		}
 		e.rows = left
 	}
-	for _, i := range e.broken {
-		copy(row(u, e.nu, i), row(e.best, e.nu, i))
-		e.Evaluate(1, row(x, e.nx, i), row(u, e.nu, i), row(next, e.nx, i), row(j, e.nj, i), row(margins, e.nm, i))
-	}
+	e.rescue(x, u, next, j, margins)
 }
 
-// linearise evaluates a group of rows with their slopes, each in a lane.
-func (e *manyValues) linearise(group []int, x, u, next, j, margins []float64) {
-	t := &e.together
-	t.x, t.u = t.x[:0], t.u[:0]
-	for _, i := range group {
-		t.x, t.u = append(t.x, row(x, e.nx, i)...), append(t.u, row(u, e.nu, i)...)
+// rescue gives the rows of broken whose best action keeps no limits the escape's where its margins are larger, the others their best one.
+func (e *manyValues) rescue(x, u, next, j, margins []float64) {
+	if escape := e.problem.system.Real.Escape; escape != nil {
+		for _, i := range e.broken {
+			if e.problem.spec.Keeps(e.smallest[i]) {
+				continue
+			}
+			action := row(u, e.nu, i)
+			escape(row(x, e.nx, i)[:e.ns], row(x, e.nx, i)[e.ns:], action)
+			domain.Clip(action, action, e.problem.spec.Action)
+		}
+		e.evaluateRows(e.values, e.broken, x, u, next, j, margins)
+		e.broken = slices.DeleteFunc(e.broken, func(i int) bool { return smallestMargin(row(margins, e.nm, i)) > e.smallest[i] })
 	}
-	n := len(group)
-	t.next, t.j, t.m = slices.Grow(t.next[:0], n*e.nx)[:n*e.nx], slices.Grow(t.j[:0], n*e.nj)[:n*e.nj], slices.Grow(t.m[:0], n*e.nm)[:n*e.nm]
-	e.load(e.slopes, 0, n, t.x, t.u)
-	e.store(e.slopes, 0, n, t.x, t.next, t.j, t.m)
-	for lane, i := range group {
-		copy(row(next, e.nx, i), row(t.next, e.nx, lane))
-		copy(row(j, e.nj, i), row(t.j, e.nj, lane))
-		copy(row(margins, e.nm, i), row(t.m, e.nm, lane))
+	for _, i := range e.broken {
+		copy(row(u, e.nu, i), row(e.best, e.nu, i))
+	}
+	e.evaluateRows(e.values, e.broken, x, u, next, j, margins)
+}
+
+// evaluateRows evaluates rows, each in a lane of m, which also has the slopes of the last where it takes them.
+func (e *manyValues) evaluateRows(m *stages.Machine, rows []int, x, u, next, j, margins []float64) {
+	t := &e.together
+	for group := range slices.Chunk(rows, m.Lanes()) {
+		t.x, t.u = t.x[:0], t.u[:0]
+		for _, i := range group {
+			t.x, t.u = append(t.x, row(x, e.nx, i)...), append(t.u, row(u, e.nu, i)...)
+		}
+		n := len(group)
+		t.next, t.j, t.m = slices.Grow(t.next[:0], n*e.nx)[:n*e.nx], slices.Grow(t.j[:0], n*e.nj)[:n*e.nj], slices.Grow(t.m[:0], n*e.nm)[:n*e.nm]
+		e.load(m, 0, n, t.x, t.u)
+		e.store(m, 0, n, t.x, t.next, t.j, t.m)
+		for lane, i := range group {
+			copy(row(next, e.nx, i), row(t.next, e.nx, lane))
+			copy(row(j, e.nj, i), row(t.j, e.nj, lane))
+			copy(row(margins, e.nm, i), row(t.m, e.nm, lane))
+		}
 	}
 }
 

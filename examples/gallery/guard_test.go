@@ -173,6 +173,62 @@ func TestSearchesStepTogether(t *testing.T) {
 	}
 }
 
+// Projections in lanes find what those of one action find: the nearest action, the escape's where none keeps the limits.
+func TestProjectionsInLanesAreNearest(t *testing.T) {
+	for _, y := range Systems() {
+		t.Run(y.Name, func(t *testing.T) {
+			c := require.Get(y.Case())(t)
+			p, spec := c.Problem, c.Problem.Spec()
+			many := require.Get(domain.AbilitiesOfProblem(p).ManyValues())(t)
+			if many == nil {
+				t.Skip("no vectors here")
+			}
+			rng := rand.New(rand.NewPCG(5, 1))
+			ns, nu := spec.MeasuredSize(), spec.ActionSize()
+			var x, u []float64
+			s, cx, n := make([]float64, ns), make([]float64, spec.ContextSize()), 0
+			for e := range 6 { // two actions at random, then one of the projection
+				ep := require.Get(c.Plant.Episode(8, e, adaptive))(t)
+				for range min(12, ep.Steps()) {
+					ep.Observe(s, cx)
+					for range 2 {
+						for _, a := range spec.Action {
+							u = append(u, a.Lo+(a.Hi-a.Lo)*rng.Float64())
+						}
+						x, n = append(append(x, s...), cx...), n+1
+					}
+					step := slices.Clone(u[len(u)-nu:])
+					p.Project(s, cx, step)
+					require.Get(ep.Apply(step))(t)
+				}
+			}
+			nx, nm, values := ns+len(cx), len(spec.Margins), many()
+			next, j, m := make([]float64, n*nx), make([]float64, n*spec.ObjectiveSize()), make([]float64, n*nm)
+			wanted := slices.Clone(u)
+			values.Evaluate(n, x, u, next, j, m)
+			values.Project(n, x, u, next, j, m)
+			moved, margins := 0, make([]float64, nm)
+			for i := range n {
+				at, want, got := x[i*nx:][:nx], wanted[i*nu:][:nu], u[i*nu:][:nu]
+				if !slices.Equal(want, got) {
+					moved++
+				}
+				keeps := p.Project(at[:ns], at[ns:], want)
+				p.Margins(at[:ns], at[ns:], want, margins)
+				if a, b := domain.Smallest(margins), domain.Smallest(m[i*nm:][:nm]); spec.Keeps(b) != keeps || !keeps && !(b >= a-1e-6*(1+math.Abs(a))) {
+					t.Errorf("decision %d: the smallest margin is %g, by one action %g", i, b, a)
+				}
+				for k, a := range spec.Action {
+					if keeps && !(math.Abs(got[k]-want[k]) <= 1e-6*a.Scale()) {
+						t.Errorf("decision %d: %v, by one action %v", i, got, want)
+					}
+				}
+			}
+			t.Logf("%d of %d actions moved", moved, n)
+		})
+	}
+}
+
 // BenchmarkGuard is the CPU time of a decision in states that no plan has foreseen: with a guard that looks at each step alone, with one that
 // looks at stretches where the system has them, and without one. All decide in turn, on one thread.
 func BenchmarkGuard(b *testing.B) {
