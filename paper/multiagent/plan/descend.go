@@ -22,7 +22,7 @@ const (
 )
 
 // Descend refines sixteen candidates at once by steps along the exact derivatives of their scores: half of them the best plan
-// at different rates, half the cheapest plans of different ways. Every iterate is a candidate.
+// at different rates, half the cheapest plans of different ways. Every iterate is a candidate, and nothing starts from it.
 func (s *Search) Descend(steps int) {
 	if steps == 0 || s.elites == 0 {
 		return
@@ -39,8 +39,9 @@ func (s *Search) Descend(steps int) {
 		s.origins[l] = origin{domain.SourceDescended, parent.origin.latent}
 		rates[l] = float32(descentRate * math.Pow(0.5, float64(rate)))
 	}
+	s.last = true
 	s.Slide(&rates, steps, descentDecay)
-	s.Problem.Penalty.Square = square
+	s.last, s.Problem.Penalty.Square = false, square
 }
 
 // Slide takes the first block's plans down the derivatives of their scores by

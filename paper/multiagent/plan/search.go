@@ -46,6 +46,7 @@ type Search struct {
 	elites        int
 	bold          []candidate // best by score alone, safe or not, one of each way
 	daring        int
+	last          bool                                    // no descent starts from what is found now
 	statistics    [domain.Sources]domain.SourceStatistics // MeanCost is the sum
 }
 
@@ -209,7 +210,9 @@ func (s *Search) keep(score float64, safe, n int) {
 		t.MeanCost += score
 	}
 	s.elites, _ = s.insert(s.best, s.elites, score+unsafeStep*float64(s.steps-safe), safe, n)
-	s.insertBold(score, safe, n)
+	if !s.last {
+		s.insertBold(score, safe, n)
+	}
 }
 
 // insert puts candidate n into a list of so many, smallest key first, where it is among
