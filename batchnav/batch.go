@@ -50,7 +50,11 @@ type Batch struct {
 	wrong   float64 // answerError of the map
 	// uniform is the preference of the ablation without semantics.
 	uniform domain.Preference
-	slot    []float64
+	// Of the host's part of a decision, which threads share: its observations and decisions, and what is done with entries from until to.
+	threads            int
+	obs                []Observation
+	decisions          []Decision
+	takeSome, executes func(part, from, to int)
 }
 
 // history says which values of the last decision a loop has: its latent, its filtered priority, its measured state, and
@@ -68,7 +72,7 @@ type loop struct {
 	predictedS, predictedC       []float64
 	innovation                   []float64
 	u, raw, margins, alternative []float64
-	alternativeMargins           []float64
+	alternativeMargins, slot     []float64
 	bad                          bool
 	variance                     float64
 	memory                       *memory // of the search
@@ -93,7 +97,17 @@ func NewBatch(b backend.Backend, m *model.Model, p domain.Problem, opt Options, 
 		loaded: l, opt: opt, size: size,
 		loops: make([]loop, size), allLoops: make([]int, size),
 		room: backend.NewLoopsInput(spec, size), answer: backend.NewLoopsOutput(spec, size),
-		slot: make([]float64, spec.PreferenceSize()),
+		threads: b.Describe().Threads,
+	}
+	a.takeSome = func(_, from, to int) {
+		for i := from; i < to; i++ {
+			a.take(a.loopAt(i), &a.obs[i])
+		}
+	}
+	a.executes = func(_, from, to int) {
+		for i := from; i < to; i++ {
+			a.execute(i, &a.obs[i], &a.decisions[i])
+		}
 	}
 	a.answer.Sigma = a.room.Sigma
 	if opt.Latents || searches {
@@ -143,7 +157,7 @@ func newLoop(spec *domain.Spec) loop {
 	return loop{
 		sigma: make([]float64, spec.ObjectiveSize()),
 		lastS: state(), lastC: context(), lastU: action(), state: state(), predictedS: state(), predictedC: context(), innovation: state(),
-		u: action(), raw: action(), margins: margins(), alternative: action(), alternativeMargins: margins(),
+		u: action(), raw: action(), margins: margins(), alternative: action(), alternativeMargins: margins(), slot: make([]float64, spec.PreferenceSize()),
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/internal/backend"
+	"github.com/gpc-engine/gpc/internal/simd/parallel"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/tensor"
 )
@@ -152,15 +153,14 @@ func (a *Batch) DecideSome(numbers []int, obs []Observation, out []Decision) err
 func (a *Batch) decide(numbers []int, obs []Observation, out []Decision) error {
 	start := time.Now()
 	a.assignRows(numbers)
-	defer func() { a.active = nil }()
+	defer func() { a.active, a.obs, a.decisions = nil, nil, nil }()
 	obs, err := a.weigh(obs)
 	if err != nil {
 		return err
 	}
-	for i := range obs {
-		if err := a.admit(i, &obs[i]); err != nil {
-			return err
-		}
+	a.obs, a.decisions = obs, out
+	if err := a.admit(); err != nil {
+		return err
 	}
 	if err := a.latent(); err != nil {
 		return err
@@ -178,9 +178,7 @@ func (a *Batch) decide(numbers []int, obs []Observation, out []Decision) error {
 		}
 	}
 	stepEnd := time.Now()
-	for i := range obs {
-		a.execute(i, &obs[i], &out[i])
-	}
+	a.share(a.executes)
 	if a.guard != nil {
 		if err := a.guard.watch(a, obs, out); err != nil {
 			return err
@@ -206,6 +204,14 @@ func (a *Batch) decide(numbers []int, obs []Observation, out []Decision) error {
 	return nil
 }
 
+// loopsOfAThread is the least number of loops that a thread takes beside others.
+const loopsOfAThread = 32
+
+// share has threads call f for parts of the decision's entries: what each loop does by itself.
+func (a *Batch) share(f func(part, from, to int)) {
+	parallel.Split(min(a.threads, len(a.obs)/loopsOfAThread), len(a.obs), f)
+}
+
 // loopAt is the loop of entry i of a decision.
 func (a *Batch) loopAt(i int) *loop { return &a.loops[a.active[i]] }
 
@@ -229,19 +235,26 @@ func (a *Batch) assignRows(numbers []int) {
 	}
 }
 
-// admit checks an observation, updates the noise estimate and writes what the
+// admit checks the observations and takes them.
+func (a *Batch) admit() error {
+	for i := range a.obs {
+		if err := a.spec.CheckSizes(a.obs[i].S, a.obs[i].C); err != nil {
+			return fmt.Errorf("observation %d %w", i, err)
+		}
+		if err := a.obs[i].Preference.Validate(a.spec.ObjectiveSize()); err != nil {
+			return fmt.Errorf("observation %d: %w", i, err)
+		}
+	}
+	a.share(a.takeSome)
+	return nil
+}
+
+// take updates the noise estimate by an observation and writes what the
 // loop's latent is moved by. An observation that is not finite is replaced by zeros
 // so that the batch can go on, and marked.
-func (a *Batch) admit(i int, obs *Observation) error {
-	spec, l, input := a.spec, a.loopAt(i), &a.in
-	row := l.row
-	if err := spec.CheckSizes(obs.S, obs.C); err != nil {
-		return fmt.Errorf("observation %d %w", i, err)
-	}
-	if err := obs.Preference.Validate(spec.ObjectiveSize()); err != nil {
-		return fmt.Errorf("observation %d: %w", i, err)
-	}
-	nc := spec.ContextSize()
+func (a *Batch) take(l *loop, obs *Observation) {
+	input, row := &a.in, l.row
+	nc := a.spec.ContextSize()
 	c, pref := input.C[row*nc:(row+1)*nc], a.preference(obs)
 	l.bad = !tensor.Finite(obs.C) || !tensor.Finite(obs.S)
 	if l.bad {
@@ -263,8 +276,8 @@ func (a *Batch) admit(i int, obs *Observation) error {
 			copy(input.State[row*len(l.state):], l.state)
 		}
 		copy(c, obs.C)
-		pref.Slot(a.slot, a.model.Calibration.PreferenceFloor)
-		tensor.Narrow(input.Slot.Row(row), a.slot)
+		pref.Slot(l.slot, a.model.Calibration.PreferenceFloor)
+		tensor.Narrow(input.Slot.Row(row), l.slot)
 		// α = 1 while σ̂² = 0.
 		if !a.opt.Direct && !a.opt.Observer && l.history.latent && l.variance > 0 {
 			input.Smoothing[row] = float32(a.nav.Smoothing)
@@ -284,7 +297,6 @@ func (a *Batch) admit(i int, obs *Observation) error {
 	if !l.bad {
 		copy(l.lastC, obs.C)
 	}
-	return nil
 }
 
 // assume completes an observation that is not finite by the known dynamics from the last decision. Before the first

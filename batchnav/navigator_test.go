@@ -6,7 +6,9 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/batchnav"
+	cpufallback "github.com/gpc-engine/gpc/cpu_fallback"
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/internal/ref"
 	"github.com/gpc-engine/gpc/internal/testing/require"
 	"github.com/gpc-engine/gpc/internal/testing/testdomain"
@@ -226,15 +228,22 @@ func TestWeightsBeyondTheSamplesAreNamed(t *testing.T) {
 	}
 }
 
-// A batch decides row by row what single loops decide, bad rows included.
+// A batch decides row by row what single loops decide, bad rows included, where threads share its loops too.
 func TestBatchEqualsSingleLoops(t *testing.T) {
+	b := require.Get(cpufallback.New(cpufallback.Options{Threads: 3}))(t)
+	defer b.Close()
+	for size, b := range map[int]backend.Backend{5: ref.New(), 100: b} {
+		testBatchEqualsSingleLoops(t, b, size)
+	}
+}
+
+func testBatchEqualsSingleLoops(t *testing.T, b backend.Backend, size int) {
 	cart := testdomain.NewCart(50)
 	m := testdomain.Map(cart, 13, false)
-	const size = 5
-	batch := require.Get(batchnav.NewBatch(ref.New(), m, cart, batchnav.Options{}, size))(t)
-	var single [size]*batchnav.Navigator
+	batch := require.Get(batchnav.NewBatch(b, m, cart, batchnav.Options{}, size))(t)
+	single := make([]*batchnav.Navigator, size)
 	for i := range single {
-		single[i] = require.Get(batchnav.NewNavigator(ref.New(), m, cart, batchnav.Options{}))(t)
+		single[i] = require.Get(batchnav.NewNavigator(b, m, cart, batchnav.Options{}))(t)
 	}
 	rng := rand.New(rand.NewPCG(1, 2))
 	obs, out := make([]batchnav.Observation, size), make([]batchnav.Decision, size)
