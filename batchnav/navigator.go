@@ -165,11 +165,6 @@ func (a *Batch) decide(numbers []int, obs []Observation, out []Decision) error {
 	if err := a.latent(); err != nil {
 		return err
 	}
-	m := a.spec.ObjectiveSize()
-	for i := range obs {
-		l := a.loopAt(i)
-		copy(l.sigma, a.out.Sigma[l.row*m:])
-	}
 	if a.search != nil {
 		for i := range obs {
 			if err := a.refine(i, &obs[i], len(obs)-i); err != nil {
@@ -254,8 +249,7 @@ func (a *Batch) admit() error {
 // so that the batch can go on, and marked.
 func (a *Batch) take(l *loop, obs *Observation) {
 	input, row := &a.in, l.row
-	nc := a.spec.ContextSize()
-	c, pref := input.C[row*nc:(row+1)*nc], a.preference(obs)
+	c, pref := input.C[row*len(obs.C):][:len(obs.C)], a.preference(obs)
 	l.bad = !tensor.Finite(obs.C) || !tensor.Finite(obs.S)
 	if l.bad {
 		clear(input.S.Row(row))
@@ -414,6 +408,7 @@ func (a *Batch) execute(i int, obs *Observation, d *Decision) {
 	l := a.loopAt(i)
 	o, row := &a.out, l.row
 	flags := o.Flags[row]
+	copy(l.sigma, o.Sigma[row*len(l.sigma):])
 	l.history.sigma = l.history.sigma || flags&backend.LoopSteered != 0
 	decoded := o.U.Row(row)
 	d.U, d.Decoded = l.u, decoded

@@ -191,11 +191,6 @@ func (e *manyValues) evaluateRows(m *stages.Machine, rows []int, x, u, next, j, 
 // improve moves the action of row i, whose margins and their derivatives are known, and reports whether it could.
 func (e *manyValues) improve(w *work, lane, i int, u, margins []float64) bool {
 	e.slopes.Slopes(lane, nil, nil, e.ofMargins)
-	if len(e.code.real) == 1 {
-		if moved, ok := e.nearest(i, row(u, e.nu, i), row(margins, e.nm, i)); ok {
-			return moved
-		}
-	}
 	copy(w.requested, row(e.requested, e.nu, i))
 	copy(w.m, row(margins, e.nm, i))
 	for k := range e.nm {
@@ -209,29 +204,4 @@ func (e *manyValues) improve(w *work, lane, i int, u, margins []float64) bool {
 		return false
 	}
 	return e.problem.follow(w, action) > converged
-}
-
-// nearest is improve for a single action: the nearest to the request in the interval that the linearised margins leave. It is not
-// ok where they leave none.
-func (e *manyValues) nearest(i int, u, margins []float64) (moved, ok bool) {
-	a := e.code.real[0]
-	lo, hi := math.Inf(-1), math.Inf(1)
-	if v := &e.problem.spec.Action[a]; v.Bounded() {
-		lo, hi = v.Lo, v.Hi
-	}
-	for k, slope := range e.ofMargins {
-		switch bound := u[a] - margins[k]/slope; {
-		case slope > 0:
-			lo = max(lo, bound)
-		case slope < 0:
-			hi = min(hi, bound)
-		}
-	}
-	v := max(lo, min(hi, row(e.requested, e.nu, i)[a]))
-	if !(lo <= hi) || !isFinite(v) { // nor where one is a NaN
-		return false, false
-	}
-	change := math.Abs(v-u[a]) / e.problem.half[a]
-	u[a] = v
-	return change > converged, true
 }
