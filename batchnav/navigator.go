@@ -199,7 +199,7 @@ func (a *Batch) decide(numbers []int, obs []Observation, out []Decision) error {
 	return nil
 }
 
-// loopsOfAThread is the least number of loops that a thread takes beside others.
+// loopsOfAThread is the least number of loops that are worth a thread.
 const loopsOfAThread = 32
 
 // share has threads call f for parts of the decision's entries: what each loop does by itself.

@@ -6,7 +6,8 @@ type ManyValues struct {
 	// Evaluate writes next, J and margins.
 	Evaluate func(n int, x, u, next, j, margins []float64)
 	// Project moves the actions whose margins, as Evaluate has written them, break a limit, in place, to the nearest that keep it, or
-	// break it about least. It leaves those of switches. Of an action that it moves next, J and margins are written anew.
+	// break it about least. It leaves those of switches; in a system with switches it takes the first action within the limits. Of an
+	// action that it moves next, J and margins are written anew.
 	Project func(n int, x, u, next, j, margins []float64)
 	// Priorities writes the adaptive priorities, [n][objectives].
 	Priorities func(n int, x, u, sigma []float64)

@@ -128,8 +128,11 @@ func (e *manyValues) project(n int, x, u, next, j, margins []float64) {
 			e.evaluateRows(e.slopes, group, x, u, next, j, margins)
 			for lane, i := range group {
 				action, margin := row(u, e.nu, i), smallestMargin(row(margins, e.nm, i))
-				better := e.problem.spec.Keeps(margin) || margin > e.smallest[i] || round == 0
-				if better {
+				feasible := e.problem.spec.Keeps(margin)
+				if feasible && len(e.problem.spec.Switches) > 0 {
+					continue // a search of switches tries thousands
+				}
+				if margin >= e.smallest[i] || feasible { // a limit that no action keeps may hide those that this one does
 					e.smallest[i] = min(margin, 0)
 					copy(row(e.best, e.nu, i), action)
 				}
@@ -138,7 +141,7 @@ func (e *manyValues) project(n int, x, u, next, j, margins []float64) {
 					continue
 				}
 				copy(action, row(e.best, e.nu, i))
-				if !better || !e.problem.spec.Keeps(e.smallest[i]) {
+				if !feasible {
 					e.broken = append(e.broken, i)
 				}
 			}
@@ -150,7 +153,7 @@ func (e *manyValues) project(n int, x, u, next, j, margins []float64) {
 
 // rescue gives the rows of broken whose best action keeps no limits the escape's where its margins are larger, the others their best one.
 func (e *manyValues) rescue(x, u, next, j, margins []float64) {
-	if escape := e.problem.system.Real.Escape; escape != nil {
+	if escape := e.problem.system.Real.Escape; escape != nil && len(e.problem.spec.Switches) == 0 {
 		for _, i := range e.broken {
 			if e.problem.spec.Keeps(e.smallest[i]) {
 				continue
@@ -191,6 +194,11 @@ func (e *manyValues) evaluateRows(m *stages.Machine, rows []int, x, u, next, j, 
 // improve moves the action of row i, whose margins and their derivatives are known, and reports whether it could.
 func (e *manyValues) improve(w *work, lane, i int, u, margins []float64) bool {
 	e.slopes.Slopes(lane, nil, nil, e.ofMargins)
+	if len(e.code.real) == 1 {
+		if moved, ok := e.nearest(i, row(u, e.nu, i), row(margins, e.nm, i)); ok {
+			return moved
+		}
+	}
 	copy(w.requested, row(e.requested, e.nu, i))
 	copy(w.m, row(margins, e.nm, i))
 	for k := range e.nm {
@@ -204,4 +212,29 @@ func (e *manyValues) improve(w *work, lane, i int, u, margins []float64) bool {
 		return false
 	}
 	return e.problem.follow(w, action) > converged
+}
+
+// nearest is improve for a single action: the nearest to the request in the interval that the linearised margins leave. It is not
+// ok where they leave none.
+func (e *manyValues) nearest(i int, u, margins []float64) (moved, ok bool) {
+	a := e.code.real[0]
+	lo, hi := math.Inf(-1), math.Inf(1)
+	if v := &e.problem.spec.Action[a]; v.Bounded() {
+		lo, hi = v.Lo, v.Hi
+	}
+	for k, slope := range e.ofMargins {
+		switch bound := u[a] - margins[k]/slope; {
+		case slope > 0:
+			lo = max(lo, bound)
+		case slope < 0:
+			hi = min(hi, bound)
+		}
+	}
+	v := max(lo, min(hi, row(e.requested, e.nu, i)[a]))
+	if !(lo <= hi) || !isFinite(v) { // nor where one is a NaN
+		return false, false
+	}
+	change := math.Abs(v-u[a]) / e.problem.half[a]
+	u[a] = v
+	return change > converged, true
 }
