@@ -14,6 +14,7 @@ import (
 // domain.DeviceCode of that Name. Functions without an execution space of their own are the device's: the compiler has to be told so.
 type Device struct {
 	Name, Text string
+	Lanes      int  // that share a row of a roll-out
 	plans      bool // of DevicePlans
 }
 
@@ -77,7 +78,15 @@ func DeviceOf(p domain.Problem) (*Device, error) {
 	}
 	sum := sha256.Sum256(text)
 	name := symbol + "_" + hex.EncodeToString(sum[:8])
-	return &Device{Name: name, Text: strings.ReplaceAll(string(text), w.DeviceName(), name)}, nil
+	return &Device{Name: name, Text: strings.ReplaceAll(string(text), w.DeviceName(), name), Lanes: w.Lanes()}, nil
+}
+
+// Lanes share a row of a roll-out: one has the action, two each entry of it, as far as a warp goes.
+func (w *whole) Lanes() int {
+	if w.NU <= 7 {
+		return 16
+	}
+	return 32
 }
 
 // DeviceName stands for the name in the text, until the text has its hash.

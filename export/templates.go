@@ -33,7 +33,7 @@ var templates = sync.OnceValue(func() *sheet {
 		"HasCorners": ofWhole((*whole).HasCorners), "HasEscape": ofWhole((*whole).HasEscape), "HasFailed": ofWhole((*whole).HasFailed), "HasUrgency": ofWhole((*whole).HasUrgency),
 		"Helpers": ofWhole((*whole).Helpers), "Integrator": ofWhole((*whole).Integrator), "Bounds": ofWhole((*whole).Bounds), "LoopBytes": ofWhole((*whole).LoopBytes),
 		"Stated": ofWhole((*whole).Stated), "ControllerInfo": ofWhole((*whole).ControllerInfo), "Solves": ofWhole((*whole).Solves), "Shapes": ofWhole((*whole).Shapes),
-		"DeviceName": ofWhole((*whole).DeviceName), "Together": ofWhole((*whole).Together), "AlongTogether": ofWhole((*whole).AlongTogether), "PlanSpace": ofWhole((*whole).PlanSpace), "Steps": ofWhole((*whole).Steps), "Points": ofWhole((*whole).Points),
+		"DeviceName": ofWhole((*whole).DeviceName), "Lanes": ofWhole((*whole).Lanes), "Together": ofWhole((*whole).Together), "AlongTogether": ofWhole((*whole).AlongTogether), "PlanSpace": ofWhole((*whole).PlanSpace), "Steps": ofWhole((*whole).Steps), "Points": ofWhole((*whole).Points),
 		"First": ofWhole((*whole).First), "Joined": ofWhole((*whole).Joined), "Meet": ofWhole((*whole).Meet), "Met": ofWhole((*whole).Met), "Lead": ofWhole((*whole).Lead), "Once": ofWhole((*whole).Once),
 		"Scratch": ofWhole((*whole).Scratch), "Alone": ofWhole((*whole).Alone), "Along": ofWhole((*whole).Along),
 		"AlongEstimated": ofWhole((*whole).AlongEstimated), "AlongSteered": ofWhole((*whole).AlongSteered), "Filtered": ofWhole((*whole).Filtered), "Fraction": ofWhole((*whole).Fraction),

@@ -92,7 +92,7 @@ func (b *Backend) compile(t *driver.Thread, p domain.Problem) (domain.DeviceCode
 	if b.device.Name == driver.InterpreterName { // which has no products of half precision
 		parts = 0
 	}
-	code := domain.DeviceCode{Name: text.Name, Scored: true, Fails: true, Policy: parts > 0}
+	code := domain.DeviceCode{Name: text.Name, Lanes: text.Lanes, Scored: true, Fails: true, Policy: parts > 0}
 	if code.Images, err = b.imagesOf(text, parts); err != nil {
 		return domain.DeviceCode{}, err
 	}

@@ -142,8 +142,8 @@ func TestEquationsOnTheDevice(t *testing.T) {
 }
 
 // projectedOnDevice counts the actions that a projected step of the device moves, and holds them to the problem's own. A projection ends
-// where an action moves by less than 1e-9 of half its box, which rounding may find one round earlier, or nearer to its limits than the last digits of the state tell: off is the largest distance in
-// that unit. What follows from the device's own action is held to it as closely as all else.
+// on the device where an action within its limits would move by less than 1e-6 of half its box: off is the largest distance in
+// that unit. Where no action keeps the limits it is as near, or breaks them no more. What follows from the device's own action is held to it as closely as all else.
 func projectedOnDevice(t *testing.T, b *kernels.Backend, p domain.Problem, at backend.DeviceRows) (moved int, off float64, errs []error) {
 	t.Helper()
 	got, spec := require.Get(b.DeviceStep(p, at, true))(t), p.Spec()
@@ -153,15 +153,15 @@ func projectedOnDevice(t *testing.T, b *kernels.Backend, p domain.Problem, at ba
 			u[k] = float64(float32(v))
 		}
 		wanted := slices.Clone(u)
-		keeps, moves, bound := p.Project(at.S[i], at.C[i], u), false, 2e-9
-		if !keeps {
-			bound = 1e-6 // the least violation: of a program whose rows differ by 1e4 in size, so that its Gram matrix loses half of the digits
-		}
+		keeps, moves, bound := p.Project(at.S[i], at.C[i], u), false, 1e-6
+		breaksLess := !keeps && smallestMargin(p, at, i, have[0]) >= smallestMargin(p, at, i, u)-1e-6
 		for k, a := range spec.Action {
 			half := (a.Hi - a.Lo) / 2
-			if d := math.Abs(have[0][k]-u[k]) / half; !(d <= bound) && !(d <= bound+4*backendtest.Conditioned(p, at.S[i], at.C[i], wanted, true)[0]/half) {
+			if d := math.Abs(have[0][k]-u[k]) / half; breaksLess {
+				continue // one of several with the least violation
+			} else if !(d <= bound) && !(d <= bound+4*backendtest.Conditioned(p, at.S[i], at.C[i], wanted, true)[0]/half) {
 				errs = append(errs, fmt.Errorf("%s, row %d: a projected action is %g half boxes off, and keeps the limits: %v", spec.Name, i, d, keeps))
-			} else {
+			} else if keeps {
 				off = max(off, d)
 			}
 			moves = moves || math.Abs(u[k]-min(a.Hi, max(a.Lo, wanted[k]))) > 1e-6*half // by a limit, beyond the box
@@ -173,12 +173,23 @@ func projectedOnDevice(t *testing.T, b *kernels.Backend, p domain.Problem, at ba
 		p.Step(at.S[i], at.C[i], have[0], s, c)
 		p.Margins(at.S[i], at.C[i], have[0], m)
 		for k, want := range map[int][]float64{1: s, 2: c, 4: m} {
-			if err := backendtest.NearOrLost(have[k], want, 1e-9); err != nil {
+			err := backendtest.NearOrLost(have[k], want, 1e-9)
+			if err != nil {
+				err = backendtest.NearOrLost(have[k], want, 1e-9+4*backendtest.Conditioned(p, at.S[i], at.C[i], have[0], false)[k])
+			}
+			if err != nil {
 				errs = append(errs, fmt.Errorf("%s, row %d, result %d of the device's own action: %w", spec.Name, i, k, err))
 			}
 		}
 	}
 	return moved, off, errs
+}
+
+// smallestMargin is that of an action in a row's state.
+func smallestMargin(p domain.Problem, at backend.DeviceRows, i int, u []float64) float64 {
+	m := make([]float64, len(p.Spec().Margins))
+	p.Margins(at.S[i], at.C[i], u, m)
+	return domain.Smallest(m)
 }
 
 // asked counts what roll-outs on the host ask of a problem: Score, and states that are lost.

@@ -132,7 +132,7 @@ int gpc_{{.Symbol}}_failed(const double s[], const double c[])
 void gpc_{{.Symbol}}_margins_to(const double s[], const double c[], const double u[], const double s_next[], const double c_next[], double m[])
 {
 {{- if .Y.EscapeSteps}}
-    double state[2][NS], context[2][CONTEXT], away[NU];
+    double state[NS], context[CONTEXT], next[NS], clock[CONTEXT], away[NU];
     int k;
 {{- end}}
 {{if .NM}}
@@ -142,14 +142,14 @@ void gpc_{{.Symbol}}_margins_to(const double s[], const double c[], const double
 {{- end}}{{if not .Y.EscapeSteps}}
     (void)c_next;{{end}}
 {{- if .Y.EscapeSteps}}
-    memcpy(state[0], s_next, sizeof state[0]);
-    memcpy(context[0], c_next, NC * sizeof *c_next);
-    for (k = 0; k < ESCAPES; k++) {
-        const int now = k % 2, then = 1 - now;
-
-        gpc_{{.Symbol}}_escape(state[now], context[now], away);
-        gpc_{{.Symbol}}_step(state[now], context[now], away, state[then], context[then]);
-        margins(state[now], context[now], away, state[then], m + (k + 1) * NM);
+    memcpy(state, s_next, sizeof state);
+    memcpy(context, c_next, NC * sizeof *c_next);
+    for (k = 1; k <= ESCAPES; k++) {
+        gpc_{{.Symbol}}_escape(state, context, away);
+        gpc_{{.Symbol}}_step(state, context, away, next, clock);
+        margins(state, context, away, next, m + k * NM);
+        memcpy(state, next, sizeof state);
+        memcpy(context, clock, NC * sizeof *clock);
     }
 {{- end}}
 }

@@ -1,121 +1,11 @@
-{{if .NM -}}
-static const double half[NU] = { {{row .HalfBox}} };
-{{- end}}
-static const double lowest[NU] = { {{row .Lo}} }, highest[NU] = { {{row .Hi}} }; /* both 0: no box */
-
-static int finite_all(const double *v, int n)
-{
-    int i;
-
-    for (i = 0; i < n; i++)
-        if (v[i] - v[i] != 0.0)
-            return 0;
-    return 1;
-}
-
-{{if or .NM (not .Solver)}}static int keeps(double margin) { return margin >= -GPC_{{.Macro}}_TOLERANCE; }
-
-{{end}}static void clip(double *u)
-{
-    int i;
-
-    for (i = 0; i < NU; i++)
-        if (lowest[i] != 0.0 || highest[i] != 0.0)
-            u[i] = u[i] < lowest[i] ? lowest[i] : u[i] > highest[i] ? highest[i] : u[i];
-}
-{{if .NM}}
-/* min |x|^2 subject to a x >= b by the dual active set method of Goldfarb and Idnani (1983). The last entry of x is a
- * slack, which is left out unless it is asked for. */
-struct least_distance {
-    double x[WIDE], a[ROWS][WIDE], b[ROWS], multiplier[WIDE + 1], r[WIDE], z[WIDE], gram[WIDE][WIDE];
-    int active[WIDE], count;
+{{template "distance.c" .}}{{if .NM}}
+/* All constraints. */
+struct constraints {
+    double a[ROWS][WIDE], b[ROWS];
 };
 
-static double dot(const double *x, const double *y, int n)
-{
-    double sum = 0.0;
-    int i;
-
-    for (i = 0; i < n; i++)
-        sum += x[i] * y[i];
-    return sum;
-}
-
-/* The coefficients r of a normal's projection onto the span of the active ones, and the rest z. */
-static void split(struct least_distance *q, const double *normal, int n)
-{
-    const int k = q->count;
-    int i, j, l;
-
-    for (i = 0; i < k; i++) {
-        const double *a = q->a[q->active[i]];
-        double v;
-
-        for (j = 0; j <= i; j++) {
-            v = dot(a, q->a[q->active[j]], n);
-            for (l = 0; l < j; l++)
-                v -= q->gram[i][l] * q->gram[j][l];
-            q->gram[i][j] = i == j ? sqrt(v) : v / q->gram[j][j];
-        }
-        v = dot(a, normal, n);
-        for (l = 0; l < i; l++)
-            v -= q->gram[i][l] * q->r[l];
-        q->r[i] = v / q->gram[i][i];
-    }
-    memcpy(q->z, normal, (size_t)n * sizeof *normal);
-    for (i = k - 1; i >= 0; i--) {
-        for (l = i + 1; l < k; l++)
-            q->r[i] -= q->gram[l][i] * q->r[l];
-        q->r[i] /= q->gram[i][i];
-        for (l = 0; l < n; l++)
-            q->z[l] -= q->r[i] * q->a[q->active[i]][l];
-    }
-}
-
-/* Makes constraint k hold and active, dropping others on the way; 0 where that is impossible. */
-static int add(struct least_distance *q, int k, int n)
-{
-    const double *normal = q->a[k];
-    double multiplier = 0.0;
-
-    for (;;) { /* at most once more than there are active constraints */
-        double size = 0.0, length = 0.0, full = (double)INFINITY, partial = (double)INFINITY, step;
-        int drop = -1, i;
-
-        split(q, normal, n);
-        for (i = 0; i < n; i++) {
-            size += q->z[i] * q->z[i];
-            length += normal[i] * normal[i];
-        }
-        if (size > 1e-10 * length)
-            full = (q->b[k] - dot(normal, q->x, n)) / size;
-        for (i = 0; i < q->count; i++)
-            if (q->r[i] > 0.0 && q->multiplier[i] / q->r[i] < partial)
-                partial = q->multiplier[i] / q->r[i], drop = i;
-        step = full < partial ? full : partial;
-        if (!finite_all(&step, 1) || full != full)
-            return 0;
-        for (i = 0; i < q->count; i++)
-            q->multiplier[i] -= step * q->r[i];
-        multiplier += step;
-        if (full < (double)INFINITY)
-            for (i = 0; i < n; i++)
-                q->x[i] += step * q->z[i];
-        if (full <= partial) {
-            if (q->count == WIDE)
-                return 0;
-            q->multiplier[q->count] = multiplier;
-            q->active[q->count++] = k;
-            return 1;
-        }
-        q->count--;
-        for (i = drop; i < q->count; i++)
-            q->multiplier[i] = q->multiplier[i + 1], q->active[i] = q->active[i + 1];
-    }
-}
-
 /* Whether there is a solution, and it. */
-static int nearest(struct least_distance *q, int slack)
+static int nearest(struct least_distance *q, const struct constraints *all, int slack)
 {
     const int n = NU + (slack ? 1 : 0);
     int left, k;
@@ -127,14 +17,14 @@ static int nearest(struct least_distance *q, int slack)
         int at = -1;
 
         for (k = 0; k < ROWS; k++) {
-            const double v = q->b[k] - dot(q->a[k], q->x, n), scale = 1.0 + fabs(q->b[k]);
+            const double v = all->b[k] - dot(all->a[k], q->x, n), scale = 1.0 + fabs(all->b[k]);
 
             if (v > worst * scale)
                 worst = v / scale, at = k;
         }
         if (at < 0)
             return 1;
-        if (!add(q, at, n))
+        if (!add(q, all->a[at], all->b[at], n))
             return 0;
     }
     return 0;
@@ -172,7 +62,7 @@ static void kept_margins(const double (*kept)[ALL], const double *s, const doubl
 }
 
 {{end}}/* The constraints on x = (u - wanted)/half by the margins linearised at u. */
-static void linearise(struct least_distance *q, {{.TakesKept}}const double *s, const double *c, const double *u, const double *wanted)
+static void linearise(struct constraints *q, {{.TakesKept}}const double *s, const double *c, const double *u, const double *wanted)
 {
     double m[ALL], dm[ALL][NU];
     int k, i;
@@ -214,6 +104,7 @@ static void linearise(struct least_distance *q, {{.TakesKept}}const double *s, c
 
 {{if .KeepsOff}}static int onto({{.TakesKept}}const double *s, const double *c, double *u){{else if .Search}}static int project_others(const double *s, const double *c, double *u){{else}}int gpc_{{.Symbol}}_onto_margins(const double s[], const double c[], double u[]){{end}}
 {
+    struct constraints all;
     struct least_distance q;
     double wanted[NU], best[NU], m[ALL], least, now;
     int round, i;
@@ -228,8 +119,8 @@ static void linearise(struct least_distance *q, {{.TakesKept}}const double *s, c
     for (round = 0; round < RELINEARISATIONS; round++) {
         double moved = 0.0;
 
-        linearise(&q, {{.GivesKept}}s, c, u, wanted);
-        if (!nearest(&q, 0) && !nearest(&q, 1))
+        linearise(&all, {{.GivesKept}}s, c, u, wanted);
+        if (!nearest(&q, &all, 0) && !nearest(&q, &all, 1))
             break;
         for (i = 0; i < NU; i++) {
             double v = wanted[i] + half[i] * q.x[i];

@@ -671,6 +671,7 @@ static int into_interval(const double *s, const double *c, double *u, const doub
 {{end}}{{if .Search.Others}}/* Moves the actions without a switch until the limits are kept, or broken about least. */
 static void into_limits(const double *s, const double *c, double *u)
 {
+    struct constraints all;
     struct least_distance q;
     double wanted[NU], best[NU], m[ALL], least = -(double)INFINITY, moved, now;
     int round, i;
@@ -693,8 +694,8 @@ static void into_limits(const double *s, const double *c, double *u)
             continue;
         }
 {{- end}}
-        linearise(&q, s, c, u, wanted);
-        if (!nearest(&q, 0) && !nearest(&q, 1))
+        linearise(&all, s, c, u, wanted);
+        if (!nearest(&q, &all, 0) && !nearest(&q, &all, 1))
             break;
         for (moved = 0.0, i = 0; i < NU; i++) {
             double v = wanted[i] + half[i] * q.x[i];

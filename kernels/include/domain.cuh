@@ -33,7 +33,12 @@
 //	    static bool failed(const double* constants, const double* s, const double* c);
 //	    static void evaluate(const double* constants, const double* s, const double* c, const double* u, double* J, double* m, double* sNext, double* cNext);
 //
-// with the meaning of domain.ProblemAbilities.Failed, and objective, margin and step in one, at the cost of one evaluation of the dynamics.
+// with the meaning of domain.ProblemAbilities.Failed, and objective, margin and step in one, at the cost of one evaluation of the dynamics. One
+// with lanes may have, in the place of project and evaluate, both in one:
+//
+//	    static void act(const double* constants, const double* s, const double* c, double* u, bool active, double* J, double* m, double* sNext, double* cNext);
+//
+// A row that is not active is not projected. The results, all but u, are the row's first lane's.
 #pragma once
 #include "gpc.cuh"
 
@@ -226,27 +231,51 @@ __device__ inline double behind_of(const double* q, const double* s, const doubl
     return sum;
 }
 
-// roll executes the projected action u in (s, c), which become the next state and context, and adds up cost and
+// act_of projects u where project and active are true, and evaluates it for the row's first lane, which leads. steps: where it leads is wanted. All
+// threads of a block whose rows have several lanes call it; meet is the barrier behind which one may replace what all read.
+template <class P, class F>
+__device__ inline auto act_of(const double* k, const double* s, const double* c, double* u, bool project, bool active, bool, bool, double* J, double* m, double* sNext, double* cNext, F&& meet, int)
+    -> decltype(P::act(k, s, c, u, active, J, m, sNext, cNext)) {
+    P::act(k, s, c, u, project && active, J, m, sNext, cNext);
+    meet();
+}
+template <class P, class F>
+__device__ inline void act_of(const double* k, const double* s, const double* c, double* u, bool project, bool active, bool leads, bool steps, double* J, double* m, double* sNext, double* cNext, F&& meet, long) {
+    if constexpr (lanes_of<P>(0) > 1) {
+        if (project) P::project(k, s, c, u, active);
+        meet();
+    } else if (active && project) {
+        P::project(k, s, c, u);
+    }
+    if (leads) evaluate_of<P>(k, s, c, u, J, m, sNext, cNext, steps, 0);
+}
+
+// Outcome is what act_of writes.
+template <class P>
+struct Outcome {
+    double J[P::objectives], m[P::margins], s[P::states], c[P::contexts];
+};
+
+// roll takes the projected action u in (s, c), which become the next state and context, and adds up cost and
 // margin. A roll-out that leaves the numbers stays where it is. It returns whether the state is lost (failed_of). last is
 // gpc_domain_rollout's.
 template <class P>
-__device__ inline bool roll(const double* constants, const gpc_domain_preference& p, double* s, double* c, const double* u, int last, double& cost, double& margin) {
+__device__ inline bool roll(const double* constants, const gpc_domain_preference& p, double* s, double* c, const double* u, const Outcome<P>& to, int last, double& cost, double& margin) {
     const double infinity = (double)gpc_inf();
-    double sigma[P::objectives], J[P::objectives], m[P::margins], sNext[P::states], cNext[P::contexts];
+    double sigma[P::objectives];
     sigma_of<P>(constants, p, s, u, c, sigma);
-    evaluate_of<P>(constants, s, c, u, J, m, sNext, cNext, last != 2, 0);
-    for (int j = 0; j < P::objectives; j++) cost += sigma[j] * J[j];
+    for (int j = 0; j < P::objectives; j++) cost += sigma[j] * to.J[j];
     // The smallest margin; a NaN among them stays NaN.
     double low = infinity;
-    for (int j = 0; j < P::margins; j++) low = m[j] != m[j] || m[j] < low ? m[j] : low;
-    for (int j = 0; j < P::margins; j++) low = m[j] != m[j] ? m[j] : low;
+    for (int j = 0; j < P::margins; j++) low = to.m[j] != to.m[j] || to.m[j] < low ? to.m[j] : low;
+    for (int j = 0; j < P::margins; j++) low = to.m[j] != to.m[j] ? to.m[j] : low;
     margin = low != low || margin != margin ? low + margin : (low < margin ? low : margin);
     if (last == 2) return false;
     bool stays = true;
-    for (int j = 0; j < P::states; j++) stays = stays && finite64(sNext[j]);
-    for (int j = 0; j < P::contexts; j++) stays = stays && finite64(cNext[j]);
-    for (int j = 0; stays && j < P::states; j++) s[j] = sNext[j];
-    for (int j = 0; stays && j < P::contexts; j++) c[j] = cNext[j];
+    for (int j = 0; j < P::states; j++) stays = stays && finite64(to.s[j]);
+    for (int j = 0; j < P::contexts; j++) stays = stays && finite64(to.c[j]);
+    for (int j = 0; stays && j < P::states; j++) s[j] = to.s[j];
+    for (int j = 0; stays && j < P::contexts; j++) c[j] = to.c[j];
     const bool lost = failed_of<P>(constants, s, c, 0);
     if (!stays || lost) margin = -infinity;
     if (last && p.behind) cost += behind_of<P>(p.behind, s, c);
@@ -265,7 +294,8 @@ __device__ inline void domain_rollout(const gpc_domain_rollout& r, const gpc_dom
     for (int64_t row = begin; row < end; row += lanes > 1 ? blockDim.x / lanes : gpc_threads_x()) {
         const bool has = lanes == 1 || row + threadIdx.x / lanes < end;
         const int64_t i = lanes == 1 ? row : (has ? row + threadIdx.x / lanes : end - 1);
-        double s[P::states], c[P::contexts], u[P::actions], m[P::margins];
+        double s[P::states], c[P::contexts], u[P::actions];
+        Outcome<P> to;
         const int at = P::plan > P::actions ? r.h * P::actions : 0;
         bool sound = true;
         for (int j = 0; j < P::states; j++) s[j] = r.s[i * P::states + j], sound = sound && finite64(s[j]);
@@ -276,24 +306,19 @@ __device__ inline void domain_rollout(const gpc_domain_rollout& r, const gpc_dom
             margin = -infinity;
             for (int j = 0; j < P::actions; j++) u[j] = 0.0;
         }
-        if constexpr (lanes > 1) {
-            if (r.project) P::project(constants, s, c, u, sound && has);
-            __syncthreads(); // all have read what one replaces
-            if (!has || threadIdx.x % lanes) continue;
-        } else if (sound && r.project) {
-            P::project(constants, s, c, u);
-        }
+        const bool leads = has && threadIdx.x % lanes == 0;
+        act_of<P>(constants, s, c, u, r.project, sound && has, leads, r.last != 2, to.J, to.m, to.s, to.c, [] {
+            if (lanes > 1) __syncthreads(); // all have read what one replaces
+        }, 0);
+        if (!leads) continue;
         // What lies beyond the look-ahead stays as it was decoded.
         if (r.h == 0)
             for (int j = P::actions; j < P::plan; j++) r.best[i * P::plan + j] = (double)r.plan[i * P::plan + j];
         if (r.h == 0 || P::plan > P::actions)
             for (int j = 0; j < P::actions; j++) r.best[i * P::plan + at + j] = u[j];
-        if (r.margins) {
-            P::margin(constants, s, c, u, m);
-            for (int j = 0; j < P::margins; j++) r.margins[i * P::margins + j] = m[j];
-        }
+        for (int j = 0; j < P::margins && r.margins; j++) r.margins[i * P::margins + j] = to.m[j];
         double cost = r.h == 0 ? 0.0 : r.cost[i];
-        const bool lost = roll<P>(constants, p, s, c, u, r.last, cost, margin);
+        const bool lost = roll<P>(constants, p, s, c, u, to, r.last, cost, margin);
         // Of a state that was lost before it stays as it is, less than h.
         if (r.kept && (r.h == 0 || r.kept[i] == r.h)) r.kept[i] = lost ? r.h : r.h + 1;
         for (int j = 0; j < P::states; j++) r.s[i * P::states + j] = s[j];

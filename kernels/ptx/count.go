@@ -123,6 +123,8 @@ type Counts struct {
 	Threads  int    // of a block, of the last launch
 	Shared   int    // bytes of shared memory of a block, of the last launch
 	Barriers uint64 // of blocks
+	// Chain is the longest way through a block: between two barriers the instructions of the warp that has the most, added up.
+	Chain uint64
 
 	// Instructions of warps and of lanes by class.
 	Warps, Lanes        [classes]uint64
@@ -152,6 +154,7 @@ func (c *Counts) add(r *run, workers []*worker, blocks, threads int) {
 	c.Threads, c.Shared = threads, r.kernel.dynamicAt+r.launch.Shared
 	for _, w := range workers {
 		c.Barriers += w.barriers
+		c.Chain = max(c.Chain, w.chain)
 		for i := range w.count {
 			t, o := &c.tallies[i], &w.count[i]
 			t.warps += o.warps

@@ -144,6 +144,7 @@ type worker struct {
 	// Counts by instruction.
 	count    []tally
 	barriers uint64
+	chain    uint64 // the longest of its blocks
 }
 
 // block is what the threads of a block share.
@@ -189,15 +190,17 @@ type warp struct {
 	sources      [32]uint8
 	localWritten []uint8
 
-	worker  *worker
-	run     *run
-	block   *block
-	kernel  *Kernel
-	index   int // in the block
-	local   []byte
-	state   uint8
-	arrived uint32 // predicate brought to a barrier
-	random  uint64
+	worker *worker
+	run    *run
+	block  *block
+	kernel *Kernel
+	index  int // in the block
+	local  []byte
+	// executed counts the instructions since the last barrier of the block.
+	executed uint64
+	state    uint8
+	arrived  uint32 // predicate brought to a barrier
+	random   uint64
 
 	// Order of accesses: synchronisations of the warp so far, the last of all lanes, and, if
 	// parts of it synchronised, what each lane knows of each.
@@ -334,21 +337,27 @@ func (w *worker) one(linear int) {
 	for i := range order {
 		order[i] = i
 	}
+	var chain uint64
 	for {
 		if w.run.machine.options.Seed != 0 {
 			shuffle(order, &random)
 		}
 		var blocked []*warp
+		var slowest uint64
 		for _, i := range order {
 			v := w.warps[i]
+			v.executed = 0
 			if v.state == running {
 				v.execute()
 			}
+			slowest = max(slowest, v.executed)
 			if v.state == atBarrier {
 				blocked = append(blocked, v)
 			}
 		}
+		chain += slowest
 		if len(blocked) == 0 {
+			w.chain = max(w.chain, chain)
 			return
 		}
 		w.barriers++

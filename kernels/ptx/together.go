@@ -8,21 +8,41 @@ import (
 	"github.com/x448/float16"
 )
 
-// members compiles the mask of lanes that an instruction names; it is the same for all.
+// members compiles the mask of lanes that an instruction names: it is the same for all.
 func (b *builder) members(o operand) func(w *warp) uint32 {
 	s := b.operand(o, typ{'u', 4})
 	return func(w *warp) uint32 {
 		v := vector[uint32](w.register(s))
 		need := v[bits.TrailingZeros32(w.active)&31]
-		if w.active&^need != 0 {
-			w.fail(FaultDivergence, w.active&^need, fmt.Sprintf("lanes %08x execute an instruction of lanes %08x, which they are not among", w.active, need))
-		}
+		w.sameMembers(w.active, w.active, need, v)
+		return need
+	}
+}
+
+// segments compiles the masks of a shuffle: those of parts of the warp may be different ones.
+func (b *builder) segments(o operand) func(w *warp) uint32 {
+	s := b.operand(o, typ{'u', 4})
+	return func(w *warp) (need uint32) {
+		v := vector[uint32](w.register(s))
 		for i := range lanes(w.active) {
-			if v[i] != need {
-				w.fail(FaultDivergence, 1<<i, fmt.Sprintf("lanes that execute it together name different lanes, %08x and %08x", need, v[i]))
+			if need>>i&1 == 0 {
+				w.sameMembers(1<<i, w.active&v[i], v[i], v)
 			}
+			need |= v[i]
 		}
 		return need
+	}
+}
+
+// sameMembers fails where one of the lanes is not among the members, or one of those that execute it with them names others.
+func (w *warp) sameMembers(lanesOf, together, members uint32, named *[32]uint32) {
+	if lanesOf&^members != 0 {
+		w.fail(FaultDivergence, lanesOf&^members, fmt.Sprintf("lanes %08x execute an instruction of lanes %08x, which they are not among", w.active, members))
+	}
+	for i := range lanes(together) {
+		if named[i] != members {
+			w.fail(FaultDivergence, 1<<i, fmt.Sprintf("lanes that execute it together name different lanes, %08x and %08x", members, named[i]))
+		}
 	}
 }
 
@@ -116,14 +136,15 @@ func (b *builder) shuffle(out *instr) {
 	}
 	x, y, z := b.operand(in.args[1], u), b.operand(in.args[2], u), b.operand(in.args[3], u)
 	out.kind, out.class = doTogether, ClassShuffle
-	out.need, out.moves = b.members(in.args[4]), movesShuffle
+	out.need, out.moves = b.segments(in.args[4]), movesShuffle
+	named := b.operand(in.args[4], u)
 	partner, up := partners[in.parts[2]], b.hasModifier("up")
 	if partner == nil {
 		b.unknown()
 	}
 	out.effect = func(w *warp, mask uint32) {
 		v, dst := *vector[uint32](w.register(x)), vector[uint32](w.register(d))
-		distances, bounds := vector[uint32](w.register(y)), vector[uint32](w.register(z))
+		distances, bounds, members := vector[uint32](w.register(y)), vector[uint32](w.register(z)), vector[uint32](w.register(named))
 		var valid uint32
 		for i := range lanes(mask) {
 			distance, c, lane := distances[i]&31, bounds[i], uint32(i)
@@ -136,7 +157,7 @@ func (b *builder) shuffle(out *instr) {
 			} else {
 				j = lane
 			}
-			if mask>>(j&31)&1 == 0 {
+			if mask&members[i]>>(j&31)&1 == 0 {
 				w.find(FindShuffle, 1<<i, fmt.Sprintf("lane %d reads lane %d, which does not take part", i, j))
 			}
 			w.sources[i] = uint8(j & 31)

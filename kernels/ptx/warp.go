@@ -192,6 +192,7 @@ func (w *warp) execute() {
 		}
 		t := &count[w.pc]
 		t.warps++
+		w.executed++
 		t.lanes += uint64(bits.OnesCount32(mask))
 		s := instruction.unsure
 		if s != nil && !instruction.always && w.checks&checkUnwritten == 0 {
