@@ -18,6 +18,10 @@ const (
 	policyBlock  = 256 // threads
 	fragment     = 16  // bytes of a lane's part of a tile
 	halfMost     = 65504
+	// Local memory goes through the first-level cache, which is what shared memory leaves, at least so much. Some lanes of a row work, whose
+	// words lie in one sector.
+	leastCache  = 28 << 10
+	sectorLanes = 8
 )
 
 // policyShapes are the roll-outs that a block may have.
@@ -114,22 +118,30 @@ func packPolicy(q *queue, m *deviceMap, encoder, decoder *model.MLP) policy {
 		activations := 2*2*parts*rows*int(d.stride) + policyRowsBytes(f, rows) + 4*len(biases)
 		s := &p.shape[i]
 		*s = policyShape{rows: rows, kernel: fmt.Sprintf("gpc_domain_policy_%s_%dx%d", p.name, rows, parts)}
+		most := 0
 		q.enqueue(func() error {
 			k, err := q.kernel(q.t, s.kernel)
 			if err == nil {
-				s.shared = q.device.SharedPerBlock - k.Static()
+				most = q.device.SharedPerBlock - k.Static()
+				s.shared = sharedRoom(most, rows, k.Local())
 			}
 			return err
 		})
-		if s.shared < activations {
+		if most < activations {
 			return policy{}
 		}
 		d := d
-		d.reside((s.shared-activations)/fragment, parts)
+		d.reside(max(s.shared-activations, 0)/fragment, parts)
 		s.shared = fragment*int(d.fragments) + activations
 		s.device = uploaded(q, m.memory, unsafe.Slice((*byte)(unsafe.Pointer(&d)), int(unsafe.Sizeof(d))))
 	}
 	return p
+}
+
+// sharedRoom is the shared memory that a block of some rows takes of the most there is. It leaves room in the first-level cache for the local
+// memory of its threads, but no more than half.
+func sharedRoom(most, rows, local int) int {
+	return min(most, max(most/2, most+leastCache-sectorLanes*rows*local))
 }
 
 // reside keeps as much of the weights in shared memory as there is room for fragments, from the last layer on.

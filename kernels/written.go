@@ -88,12 +88,8 @@ func (b *Backend) compile(t *driver.Thread, p domain.Problem) (domain.DeviceCode
 	if err != nil {
 		return domain.DeviceCode{}, err
 	}
-	parts := b.policyParts()
-	if b.device.Name == driver.InterpreterName { // which has no products of half precision
-		parts = 0
-	}
-	code := domain.DeviceCode{Name: text.Name, Lanes: text.Lanes, Scored: true, Fails: true, Policy: parts > 0}
-	if code.Images, err = b.imagesOf(text, parts); err != nil {
+	code := domain.DeviceCode{Name: text.Name, Lanes: text.Lanes, Scored: true, Fails: true, Policy: true}
+	if code.Images, err = b.imagesOf(text, b.policyParts()); err != nil {
 		return domain.DeviceCode{}, err
 	}
 	return code, b.loadDomain(t, code)

@@ -116,6 +116,8 @@ type Driver interface {
 	MaxThreads(f FunctionHandle) (int, error)
 	// StaticShared is the shared memory that a function has of its own, in bytes.
 	StaticShared(f FunctionHandle) (int, error)
+	// LocalBytes is the local memory of a thread of a function; 0 of emulated ones.
+	LocalBytes(f FunctionHandle) (int, error)
 
 	MemoryInfo() (free, total uint64, err error)
 	Alloc(bytes int) (Pointer, error)

@@ -206,6 +206,11 @@ func (linked) StaticShared(f FunctionHandle) (int, error) {
 	return n, wrap("cuFuncGetAttribute", err)
 }
 
+func (linked) LocalBytes(f FunctionHandle) (int, error) {
+	n, err := castHandle[cu.Function](uintptr(f)).Attribute(cu.LocalSizeBytes)
+	return n, wrap("cuFuncGetAttribute", err)
+}
+
 func (linked) MemoryInfo() (free, total uint64, err error) {
 	f, t, err := cu.MemInfo()
 	return uint64(f), uint64(t), wrap("cuMemGetInfo", err)

@@ -51,6 +51,7 @@ type Kernel struct {
 	handle     FunctionHandle
 	parameters []Parameter // nil: not known
 	static     int         // bytes of shared memory of its own
+	local      int         // bytes of local memory of a thread
 	shared     int         // limit of dynamic shared memory set so far
 	threads    int         // largest block
 }
@@ -60,6 +61,9 @@ func (k *Kernel) Name() string { return k.name }
 
 // Static is the shared memory that the kernel has of its own, in bytes.
 func (k *Kernel) Static() int { return k.static }
+
+// Local is the local memory of a thread, in bytes.
+func (k *Kernel) Local() int { return k.local }
 
 // defaultShared is the shared memory, static and dynamic together, that needs no opt-in.
 const DefaultShared = 48 << 10
@@ -88,7 +92,11 @@ func (t *Thread) Kernel(m *Module, name string) (*Kernel, error) {
 	if err = t.check(err); err != nil {
 		return nil, err
 	}
-	return &Kernel{name: name, handle: h, parameters: parameters, static: static, shared: DefaultShared - static, threads: threads}, nil
+	local, err := t.driver.LocalBytes(h)
+	if err = t.check(err); err != nil {
+		return nil, err
+	}
+	return &Kernel{name: name, handle: h, parameters: parameters, static: static, local: local, shared: DefaultShared - static, threads: threads}, nil
 }
 
 // Argument is one argument of a kernel; Address, Int32, Uint32, Int64, Uint64,

@@ -267,6 +267,7 @@ func (l *library) Parameters(f FunctionHandle) ([]Parameter, error) {
 const (
 	functionMaxThreads       = 0
 	functionStaticShared     = 1
+	functionLocalBytes       = 3
 	functionMaxDynamicShared = 8
 )
 
@@ -282,6 +283,10 @@ func (l *library) MaxThreads(f FunctionHandle) (int, error) {
 
 func (l *library) StaticShared(f FunctionHandle) (int, error) {
 	return l.functionAttribute(f, functionStaticShared)
+}
+
+func (l *library) LocalBytes(f FunctionHandle) (int, error) {
+	return l.functionAttribute(f, functionLocalBytes)
 }
 
 func (l *library) SetSharedLimit(f FunctionHandle, bytes int) error {

@@ -212,6 +212,7 @@ __device__ inline void policy_act(const gpc_policy_job& job, const gpc_domain_pr
     constexpr int lanes = lanes_of<P>(0), each = lanes > 1 ? lanes : policyThreads / R;
     const int last = h == job.steps - 1 ? job.last : 0;
     for (int first = 0; first < R; first += policyThreads / each) {
+        if (first + (int)(threadIdx.x / GPC_WARP * GPC_WARP) / each >= R) break; // a warp without a row
         const int own = first + (int)threadIdx.x / each, r = min(own, R - 1);
         const bool has = own < R && row0 + r < job.rows, leads = has && threadIdx.x % each == 0;
         double u[P::actions];

@@ -125,6 +125,7 @@ type Counts struct {
 	Barriers uint64 // of blocks
 	// Chain is the longest way through a block: between two barriers the instructions of the warp that has the most, added up.
 	Chain uint64
+	Local int // bytes that a thread has in local memory
 
 	// Instructions of warps and of lanes by class.
 	Warps, Lanes        [classes]uint64
@@ -144,7 +145,7 @@ type Space struct {
 }
 
 func newCounts(k *Kernel) *Counts {
-	return &Counts{Kernel: k.Name, Spaces: map[string]Space{}, kernel: k, tallies: make([]tally, len(k.code))}
+	return &Counts{Kernel: k.Name, Local: k.Local, Spaces: map[string]Space{}, kernel: k, tallies: make([]tally, len(k.code))}
 }
 
 // add takes in what workers counted.

@@ -140,6 +140,39 @@ func TestProgramsAreClean(t *testing.T) {
 	}
 }
 
+// halfOfAWarp names to each lane of a warp those of its half.
+const halfOfAWarp = ".reg .pred %q;\n\t.reg .b32 %m;\n\tsetp.gt.s32 %q, %r3, 15;\n\tselp.b32 %m, -65536, 65535, %q;\n\t"
+
+// Parts of a warp shuffle by themselves, each with its own lanes named.
+func TestPartsOfAWarpShuffle(t *testing.T) {
+	for _, order := range []Order{Lockstep, Lanes} {
+		o := everything
+		o.Order = order
+		if right, err := edited(t, "reduce", "shfl.sync.bfly.b32 %r7|%p3, %r6, 8, 31, -1", halfOfAWarp+"shfl.sync.bfly.b32 %r7|%p3, %r6, 8, 31, %m", o); err != nil || !right {
+			t.Errorf("order %d: right %v, %v", order, right, err)
+		}
+	}
+}
+
+// The chain of a launch is that of its slowest block: between barriers that of the slowest warp.
+func TestChainsOfBlocks(t *testing.T) {
+	for name, want := range map[string][2]float64{"tile": {1, 1}, "reduce": {1.01, 1.2}} { // of a warp's share of all; the first warp of a reduction has its end too
+		m := NewMachine(Options{})
+		p := programs[name]
+		k := require.Get(require.Get(Parse(p.file, []byte(text(t, p.file))))(t).Kernel(p.entry))(t)
+		require.Get(p.run(t, m, k))(t)
+		c := m.Counts()[0]
+		var all uint64
+		for _, n := range c.Warps {
+			all += n
+		}
+		share := float64(c.Chain) / (float64(all) / float64(c.Blocks*uint64(c.Threads/32)))
+		if !(share >= want[0] && share <= want[1]) {
+			t.Errorf("%s: a chain of %d, %.2f of a warp's share", name, c.Chain, share)
+		}
+	}
+}
+
 // Each fault that is put into the text of a program is found, as what it is and where it is:
 // a finding or fault of the kind at the line that holds the words, or, for Kind "", a result
 // that is not right.
@@ -171,6 +204,8 @@ func TestSeededFaults(t *testing.T) {
 		{"a shuffle of another kind", "reduce", "shfl.sync.bfly.b32 %r7|%p3, %r6, 16", "shfl.sync.up.b32 %r7|%p3, %r6, 16", "", "", ""},
 		{"a shuffle that some lanes miss", "reduce", "\tmov.b32 %r6, %f1;\n", "\t@%p1 bra $DONE2;\n\tmov.b32 %r6, %f1;\n", FaultDivergence, "shfl.sync", "reduce.cu:11"},
 		{"a shuffle that names too few lanes", "reduce", "%r6, 16, 31, -1", "%r6, 16, 31, 65535", FaultDivergence, "shfl.sync", "reduce.cu:11"},
+		{"a shuffle from another part of the warp", "reduce", "shfl.sync.bfly.b32 %r7|%p3, %r6, 16, 31, -1", halfOfAWarp + "shfl.sync.bfly.b32 %r7|%p3, %r6, 16, 31, %m", FindShuffle, "shfl.sync", "reduce.cu:11"},
+		{"parts that overlap", "reduce", "%r6, 16, 31, -1", "%r6, 16, 31, %r3", FaultDivergence, "shfl.sync", "reduce.cu:11"},
 		{"a sum that begins nowhere", "reduce", "\tmov.f32 %f1, 0f00000000;\n", "\n", FindUnwritten, "st.global", "reduce.cu:19"},
 		{"one number too many", "reduce", "setp.lt.s32 %p2, %r5, %r1", "setp.le.s32 %p2, %r5, %r1", FaultBounds, "ld.global", "reduce.cu:9"},
 		{"the wrong pointer", "reduce", "cvta.to.global.u64 %rd3, %rd1", "cvta.to.global.u64 %rd3, %rd2", FaultBounds, "ld.global", "reduce.cu:9"},

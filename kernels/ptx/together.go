@@ -34,14 +34,14 @@ func (b *builder) segments(o operand) func(w *warp) uint32 {
 	}
 }
 
-// sameMembers fails where one of the lanes is not among the members, or one of those that execute it with them names others.
-func (w *warp) sameMembers(lanesOf, together, members uint32, named *[32]uint32) {
-	if lanesOf&^members != 0 {
-		w.fail(FaultDivergence, lanesOf&^members, fmt.Sprintf("lanes %08x execute an instruction of lanes %08x, which they are not among", w.active, members))
+// sameMembers fails where a lane of the subset is not among the members, or one of a group names others.
+func (w *warp) sameMembers(subset, group, members uint32, masks *[32]uint32) {
+	if subset&^members != 0 {
+		w.fail(FaultDivergence, subset&^members, fmt.Sprintf("lanes %08x execute an instruction of lanes %08x, which they are not among", w.active, members))
 	}
-	for i := range lanes(together) {
-		if named[i] != members {
-			w.fail(FaultDivergence, 1<<i, fmt.Sprintf("lanes that execute it together name different lanes, %08x and %08x", members, named[i]))
+	for i := range lanes(group) {
+		if masks[i] != members {
+			w.fail(FaultDivergence, 1<<i, fmt.Sprintf("lanes that execute it together name different lanes, %08x and %08x", members, masks[i]))
 		}
 	}
 }
@@ -137,14 +137,14 @@ func (b *builder) shuffle(out *instr) {
 	x, y, z := b.operand(in.args[1], u), b.operand(in.args[2], u), b.operand(in.args[3], u)
 	out.kind, out.class = doTogether, ClassShuffle
 	out.need, out.moves = b.segments(in.args[4]), movesShuffle
-	named := b.operand(in.args[4], u)
+	masks := b.operand(in.args[4], u)
 	partner, up := partners[in.parts[2]], b.hasModifier("up")
 	if partner == nil {
 		b.unknown()
 	}
 	out.effect = func(w *warp, mask uint32) {
 		v, dst := *vector[uint32](w.register(x)), vector[uint32](w.register(d))
-		distances, bounds, members := vector[uint32](w.register(y)), vector[uint32](w.register(z)), vector[uint32](w.register(named))
+		distances, bounds, members := vector[uint32](w.register(y)), vector[uint32](w.register(z)), vector[uint32](w.register(masks))
 		var valid uint32
 		for i := range lanes(mask) {
 			distance, c, lane := distances[i]&31, bounds[i], uint32(i)

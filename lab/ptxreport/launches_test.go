@@ -14,7 +14,7 @@ import (
 // are not added up, and one that was counted before a call is none of it.
 func TestLaunchesAreCountedOneByOne(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "launches.jsonl")
-	require.OK(t, launches(file, "size:integrator", 1, false))
+	require.OK(t, launches(file, "size:integrator", 1, false, false))
 	places, sums := map[string]int{}, map[string]uint64{}
 	for in := json.NewDecoder(bytes.NewReader(require.Get(os.ReadFile(file))(t))); in.More(); {
 		var c counted

@@ -15,11 +15,15 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"log"
 	"os"
+	"slices"
 
 	"github.com/gpc-engine/gpc/bench"
 	"github.com/gpc-engine/gpc/domain"
+	"github.com/gpc-engine/gpc/examples/gallery"
+	gallerymodels "github.com/gpc-engine/gpc/examples/gallery/models"
 	"github.com/gpc-engine/gpc/internal/backend"
 	"github.com/gpc-engine/gpc/kernels"
 	"github.com/gpc-engine/gpc/kernels/driver"
@@ -38,6 +42,7 @@ func main() {
 	tf32 := flag.Bool("tf32", false, "products on tensor cores")
 	worst := flag.Int("worst", 3, "costly accesses to name for each kernel")
 	lines := flag.String("launches", "", "add a line with the instructions of every launch of a step and a training update to this `file`, and print no table")
+	jobs := flag.Bool("jobs", false, "with -launches: those of a refinement and of a decision of many loops instead")
 	names := flag.String("executed", "", "compare this file of names of launched kernels with the entries of all images instead")
 	flag.Parse()
 	if flag.NArg() > 0 || *batch < 1 {
@@ -49,7 +54,7 @@ func main() {
 	case *names != "":
 		err = executed(os.Stdout, *names)
 	case *lines != "":
-		err = launches(*lines, *name, *batch, *tf32)
+		err = launches(*lines, *name, *batch, *tf32, *jobs)
 	default:
 		err = run(*name, *batch, *tf32, func(of string, counts []*ptx.Counts) error {
 			fmt.Printf("\n%s of %d, %s\n\n", of, *batch, *name)
@@ -84,6 +89,7 @@ func (t *tracer) Trace(calls int, prepare, call func() error) ([]backend.Launch,
 // interpreted is the backend on the interpreter with the sizes of an H100 or H200: by these it chooses kernels and tiles.
 func interpreted(d *device.Device, tf32 bool) (*kernels.Backend, error) {
 	d.SetAttribute(driver.Multiprocessors, 132)
+	d.SetAttribute(driver.SharedPerBlockOptin, 227<<10)
 	d.SetMemory(32 << 30)
 	opened, err := driver.Open(d, 0)
 	if err != nil {
@@ -103,7 +109,7 @@ func run(name string, batch int, tf32 bool, show func(of string, counts []*ptx.C
 	var failed error
 	seen := ""
 	opt := bench.Options{
-		Ops: []string{"kernels"}, Case: name, Batches: []int{batch}, Seed: 1, Cases: paper.Cases().Cases, Model: bundled,
+		Ops: []string{"kernels"}, Case: name, Batches: []int{batch}, Seed: 1, Cases: cases(), Model: bundled,
 		Report: func(r bench.Result) {
 			if r.Launch.Of == seen || failed != nil {
 				return
@@ -116,9 +122,26 @@ func run(name string, batch int, tf32 bool, show func(of string, counts []*ptx.C
 	return errors.Join(err, failed)
 }
 
+// cases are the paper's and the gallery's.
+func cases() []domain.Case {
+	list := slices.Clone(paper.Cases().Cases)
+	for _, y := range gallery.Systems() {
+		c, err := y.Case()
+		if err != nil {
+			log.Fatal(err)
+		}
+		list = append(list, c)
+	}
+	return list
+}
+
 // bundled is the map of a case that the program carries.
 func bundled(c domain.Case) (*model.Model, error) {
-	text, err := models.Bundled.ReadFile(c.Problem.Spec().Name + ".safetensors")
+	name := c.Problem.Spec().Name + ".safetensors"
+	text, err := models.Bundled.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		text, err = gallerymodels.Bundled.ReadFile(name)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -74,6 +74,7 @@ func wholeJobs(w *peerrecord.WholeJobs) string {
 		Provenance: report.Origin("", w.Later, fmt.Sprintf("%s, driver %s; medians, some of one run", w.Device, w.Driver)),
 		Rows:       [][]string{{"job", "first, ms", "later, ms", "p99, ms", "TF32, ms", "times faster", "where the time goes later"}},
 	}
+	model := report.Section{Rows: [][]string{{"job", "measured, ms", "launches of today's kernels, by the model, ms", "measured / model"}}}
 	or := func(v float64, text string) string {
 		if v == 0 {
 			return "–"
@@ -91,11 +92,21 @@ func wholeJobs(w *peerrecord.WholeJobs) string {
 			ratio = fmt.Sprintf("%.2g", j.CoresMS/j.MS[1])
 		}
 		if l := j.Later; l != nil {
-			later.Rows = append(later.Rows, []string{j.Job, span(j.MS), fmt.Sprint(l.MS), or(l.P99MS, fmt.Sprint(l.P99MS)), or(l.TF32MS, fmt.Sprint(l.TF32MS)), report.Ratio(j.MS[1] / l.MS), l.Because})
+			faster := "–"
+			if j.MS[1] > 0 {
+				faster = report.Ratio(j.MS[1] / l.MS)
+			}
+			later.Rows = append(later.Rows, []string{j.Job, or(j.MS[1], span(j.MS)), fmt.Sprint(l.MS), or(l.P99MS, fmt.Sprint(l.P99MS)), or(l.TF32MS, fmt.Sprint(l.TF32MS)), faster, l.Because})
+			if f := report.JobForecast(j.Counted[0], j.Counted[1]); f > 0 {
+				model.Rows = append(model.Rows, []string{j.Job, fmt.Sprint(l.MS), fmt.Sprintf("%.2g", f), report.Ratio(l.MS / f)})
+			}
+		}
+		if j.MS[1] == 0 {
+			continue
 		}
 		s.Rows = append(s.Rows, []string{j.Job, span(j.MS), or(j.TF32MS, fmt.Sprint(j.TF32MS)), or(j.P99MS, fmt.Sprint(j.P99MS)), or(j.Forecast[1], span(j.Forecast)), of, or(j.CoresMS, fmt.Sprint(j.CoresMS)), ratio, j.Because})
 	}
-	return report.Tables(s, later)
+	return report.Tables(s, later, model)
 }
 
 func span[T comparable](v [2]T) string {

@@ -34,10 +34,14 @@ const (
 	stagedCycles              = 4
 	streamedCycles            = 11
 	onceCycles                = 8
-	barrierCycles             = 40 // of a block of 256 threads
+	barrierCycles             = 40  // of a block of 256 threads
+	policyCycles              = 7   // a roll-out whose networks come from shared memory in part
+	missedCycles              = 100 // an access to local memory that the first-level cache has no room for
 	sharedOfSM                = 227 << 10
 	multiprocessors, clockMHz = 132, 1980
 	mostWarps                 = 64
+	firstLevel                = 256 << 10 // bytes that shared memory and the cache have together
+	rowSectors                = 64        // bytes of local memory that eight rows of a block touch for each of a thread: a sector of eight lanes each
 )
 
 // executed are the instructions that the interpreter of PTX counted in the launches of a step and a training update at
@@ -56,6 +60,7 @@ type countedLaunch struct {
 	Kernel       string  `json:"kernel"`
 	Instructions float64 `json:"instructions"`
 	Barriers     float64 `json:"barriers"`
+	shape
 }
 
 type launchKey struct {
@@ -75,6 +80,25 @@ var countedLaunches = sync.OnceValue(func() map[launchKey]countedLaunch {
 	}
 })
 
+// jobs are the launches of whole jobs, counted with today's kernels (lab/run count-jobs): Case 1 and opf30 with 4096 candidates and loops, systems
+// of equations with 256 candidates, which have the same rounds.
+//
+//go:embed jobs.jsonl
+var jobs []byte
+
+// JobForecast is what a whole job's launches take one behind the other, ms: "refine" or "decide" of a case. 0: it was not counted.
+func JobForecast(name, of string) (ms float64) {
+	for decoder := json.NewDecoder(bytes.NewReader(jobs)); ; {
+		var c countedLaunch
+		if decoder.Decode(&c) != nil {
+			return ms
+		}
+		if c.Case == name && c.Operation == of {
+			ms += c.forecast(&c) / 1e3
+		}
+	}
+}
+
 // countedSize is the size whose launches were counted.
 const countedSize = "z 32, hidden 256, s 60, u 12"
 
@@ -89,12 +113,27 @@ func Forecast(r *bench.Result) float64 {
 	if !ok {
 		return 0
 	}
-	blocks := float64(max(1, l.Grid[0]) * max(1, l.Grid[1]))
-	warps := math.Ceil(float64(l.Block) / 32)
+	return eventsUS + (&shape{Blocks: max(1, l.Grid[0]) * max(1, l.Grid[1]), Block: l.Block, Shared: l.Shared}).forecast(&c)
+}
+
+// shape is the extent of a counted launch, and what a whole job's says besides (lab/ptxreport).
+type shape struct {
+	Case   string  `json:"case"`
+	Chain  float64 `json:"chain"`
+	Blocks int     `json:"blocks"`
+	Block  int     `json:"block"`
+	Shared int     `json:"shared"`
+	Local  float64 `json:"local"`
+	Frame  int     `json:"frame"`
+}
+
+// forecast is a launch's time in a graph, µs.
+func (l *shape) forecast(c *countedLaunch) float64 {
+	blocks, warps := float64(l.Blocks), math.Ceil(float64(l.Block)/32)
 	units := math.Min(blocks, multiprocessors)
 	// Blocks of a multiprocessor at once: as many as there are, and as fit.
 	blocksAtOnce := math.Min(math.Ceil(blocks/units), math.Floor(mostWarps/warps))
-	blocksAtOnce = math.Min(blocksAtOnce, math.Max(1, math.Floor(65536/(registersOf(l.Kernel)*float64(l.Block)))))
+	blocksAtOnce = math.Min(blocksAtOnce, math.Max(1, math.Floor(65536/(registersOf(c.Kernel)*float64(l.Block)))))
 	if l.Shared > 0 {
 		blocksAtOnce = math.Min(blocksAtOnce, math.Max(1, math.Floor(float64(sharedOfSM)/float64(l.Shared+1024))))
 	}
@@ -103,11 +142,21 @@ func Forecast(r *bench.Result) float64 {
 	if resident >= denseWarps {
 		most = issueDense
 	}
-	rate := math.Min(most, resident/warpCycles(l.Kernel, c.Instructions/(blocks*warps)))
-	// The multiprocessor with the most blocks is waited for.
+	each := warpCycles(c.Kernel, c.Instructions/(blocks*warps))
+	if strings.Contains(c.Kernel, "_policy_") {
+		if each = stagedCycles; l.Shared > 200<<10 {
+			each = policyCycles
+		}
+		shared := min(l.Shared, max(sharedOfSM/2, firstLevel-rowSectors*l.Frame)) // kernels.sharedRoom
+		if footprint := rowSectors * l.Frame; footprint > firstLevel-shared {
+			each += missedCycles * l.Local / c.Instructions * (1 - float64(firstLevel-shared)/float64(footprint))
+		}
+	}
+	// The multiprocessor with the most blocks is waited for, and in it the slowest block.
 	busiest := math.Ceil(blocks / units)
-	cycles := c.Instructions/blocks*busiest/rate + barrierCycles*c.Barriers/blocks*busiest/blocksAtOnce
-	return eventsUS + gapUS + cycles/clockMHz
+	cycles := c.Instructions / blocks * busiest / math.Min(most, resident/each)
+	cycles = math.Max(cycles, l.Chain*each*math.Ceil(busiest/blocksAtOnce))
+	return gapUS + (cycles+barrierCycles*c.Barriers/blocks*busiest/blocksAtOnce)/clockMHz
 }
 
 // warpCycles are the cycles between two instructions of a warp that executes so many.
@@ -127,7 +176,7 @@ func registersOf(kernel string) float64 {
 		prefix    string
 		registers float64
 	}{
-		{"gpc_mlp_forward_1", 64}, {"gpc_mlp_vjp_1", 64}, {"gpc_mlp_", 128}, {"gpc_jacobian_", 128}, {"gpc_eig_32", 64},
+		{"gpc_mlp_forward_1", 64}, {"gpc_mlp_vjp_1", 64}, {"gpc_mlp_", 128}, {"gpc_jacobian_", 128}, {"gpc_eig_32", 64}, {"gpc_domain_policy_", 255},
 		{"gpc_train_forward", 168}, {"gpc_train_backward", 168}, {"gpc_train_gradient", 168}, {"gpc_domain_gradient_quadratic_60_12", 96},
 	} {
 		if strings.HasPrefix(kernel, k.prefix) {

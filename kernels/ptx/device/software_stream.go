@@ -76,6 +76,9 @@ func (s *Software) StaticShared(h driver.FunctionHandle) (n int, err error) {
 	return n, err
 }
 
+// LocalBytes is 0: registers do not run out.
+func (s *Software) LocalBytes(driver.FunctionHandle) (int, error) { return 0, nil }
+
 func (s *Software) SetSharedLimit(h driver.FunctionHandle, bytes int) error {
 	return s.ofFunction("cuFuncSetAttribute", h, func(f *softFunction) error {
 		if most := s.attributes[driver.SharedPerBlockOptin]; bytes < 0 || bytes+f.StaticShared() > most {
