@@ -97,7 +97,7 @@ func NewBatch(b backend.Backend, m *model.Model, p domain.Problem, opt Options, 
 		loaded: l, opt: opt, size: size,
 		loops: make([]loop, size), allLoops: make([]int, size),
 		room: backend.NewLoopsInput(spec, size), answer: backend.NewLoopsOutput(spec, size),
-		threads: b.Describe().Threads,
+		threads: b.Describe().HostThreads(),
 	}
 	a.takeSome = func(_, from, to int) {
 		for i := from; i < to; i++ {

@@ -110,7 +110,7 @@ func newFronts(l *loaded) (*Fronts, error) {
 	f, threads := &Fronts{problem: l.problem, rows: batchRows, points: DefaultPoints, polishes: compiled.Search.Polish > 0}, 1
 	serial, ok := l.backend.(backend.Serial)
 	if ok {
-		threads, f.rows = l.backend.Describe().Threads, serialRows
+		threads, f.rows = l.backend.Describe().HostThreads(), serialRows
 	}
 	for range threads {
 		single, err := *l, error(nil)

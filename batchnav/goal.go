@@ -99,7 +99,7 @@ func (a *Batch) reach(l *loop, obs *Observation) error {
 		}
 	}
 	ctx := cmp.Or(a.opt.Context, context.Background())
-	start, opt := Observation{S: obs.S, C: obs.C}, FrontOptions{Points: goalPoints, Threads: a.backend.Describe().Threads}
+	start, opt := Observation{S: obs.S, C: obs.C}, FrontOptions{Points: goalPoints, Threads: a.backend.Describe().HostThreads()}
 	polishes := a.search != nil && a.search.polish != nil
 	first := goal.First
 	if len(goal.Bounds)+len(first) == m && len(first) > 0 { // the last of all need not be bounded

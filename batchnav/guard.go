@@ -71,7 +71,7 @@ func newGuard(source *loaded, opt *Options, size int) (*guard, error) {
 		return nil, err
 	}
 	g := &guard{
-		rollouts: newRollouts(&l), opt: o, solver: opt.Solver, noProjection: opt.NoProjection, threads: l.backend.Describe().Threads,
+		rollouts: newRollouts(&l), opt: o, solver: opt.Solver, noProjection: opt.NoProjection, threads: l.backend.Describe().HostThreads(),
 		cost: make([]float64, size), margin: make([]float64, size), projected: make([]float64, size*spec.ActionSize()),
 	}
 	if opt.Rescue != nil && !opt.NoRescue {

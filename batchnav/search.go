@@ -106,7 +106,7 @@ func newSearch(l *loaded, opt *Options) (*search, error) {
 	unit := slices.Repeat([]float64{l.model.Calibration.LatentSpread / math.Sqrt(float64(width))}, width)
 	sampling := crossentropy.Options{Unit: unit, Round: round, Payload: nu, Tolerance: l.spec.MarginTolerance, Seed: o.Seed}
 	r := &search{
-		rollouts: newRollouts(l), roundContext: cmp.Or(opt.Context, context.Background()), opt: o, noProjection: opt.NoProjection, threads: l.backend.Describe().Threads, round: round,
+		rollouts: newRollouts(l), roundContext: cmp.Or(opt.Context, context.Background()), opt: o, noProjection: opt.NoProjection, threads: l.backend.Describe().HostThreads(), round: round,
 		sampler: crossentropy.New(sampling), steps: steps,
 		present: make([]float32, l.spec.ContextSize()), first: tensor.New(round, nu),
 		cost: make([]float64, round), margin: make([]float64, round), projected: make([]float64, round*nu),

@@ -690,7 +690,7 @@ gpu-folder:
 	$(BUNDLE_GO) test -c $(OVERLAY) -trimpath -ldflags '$(LDFLAGS)' -o build/gpu-programs/rollout.test ./paper/multiagent/rollout/rollouttest
 	$(BUNDLE_GO) build $(OVERLAY) -trimpath -ldflags '$(LDFLAGS)' -o build/gpu-programs/peers-multiagent ./lab/peers/multiagent
 	$(BUNDLE_GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BUNDLE)/bundle ./lab/scripts/gpu/bundle
-	$(GO) run ./lab/scripts/gpu/bundle pack $(BUNDLE)/programs.tar.zst $(addprefix build/gpu-programs/,gpc kernels.test rollout.test peers-multiagent) $(addprefix paper/models/,$(addsuffix .safetensors,opf30 opf30-uncertain integrator-convex integrator-nonconvex))
+	$(GO) run ./lab/scripts/gpu/bundle pack $(BUNDLE)/programs.tar.zst $(addprefix build/gpu-programs/,gpc kernels.test rollout.test peers-multiagent) $(addsuffix .safetensors,$(addprefix paper/models/,opf30 opf30-uncertain integrator-convex integrator-nonconvex) $(addprefix examples/gallery/models/,cartpole hvac quadrotor chain21))
 	cp lab/scripts/gpu/run.sh $(BUNDLE)/run.sh
 	mkdir -p $(BUNDLE)/peers
 	cp lab/peers/step.py $(BUNDLE)/peers/step.py

@@ -16,6 +16,8 @@
 package backend
 
 import (
+	"runtime"
+
 	"github.com/gpc-engine/gpc/domain"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/tensor"
@@ -61,11 +63,19 @@ type Description struct {
 	Name    string // "cpu", "ref", "cuda"
 	ISA     string // "avx512", "avx2", "generic"; "sm_90" and so on for a device
 	Device  string
-	Threads int
+	Threads int // of a device: its multiprocessors
 	Places  int // roll-outs that take no more time side by side than one; 0: as many as there are threads
 	// Precision is "tf32" where products round their inputs to TF32, "" for float32
 	// throughout.
 	Precision string
+}
+
+// HostThreads are those for the host's own part of a decision.
+func (d Description) HostThreads() int {
+	if d.Places > 0 {
+		return runtime.GOMAXPROCS(0)
+	}
+	return d.Threads
 }
 
 // Net is one packed network. m is its output width, n its input width.

@@ -194,8 +194,9 @@ if [ -z "${GPC_REHEARSAL-}" ]; then
 fi
 step decision-opf30 60 "$gpc" refine opf30 --model "$programs/opf30.safetensors" --state "$here/opf30-state.json" --candidates $one --repeat $([ -n "${GPC_REHEARSAL-}" ] && echo 2 || echo 20) --backend cuda --json && keep decision-opf30
 [ -n "${GPC_REHEARSAL-}" ] || go_bench rollout 60 rollout '^BenchmarkDevice$'
-# The optima of a system of equations, on the device and on its host's cores; NVRTC has to be there. Their rates are in the log.
+# Refinements of systems of equations, and their optima, on the device and on its host's cores; NVRTC has to be there. Their rates are in the log.
 if [ -z "${GPC_REHEARSAL-}" ]; then
+  for case in cartpole hvac quadrotor chain21; do refine $case; done
   for backend in cuda cpu; do
     step "dataset-$backend" 60 "$gpc" dataset quadrotor --scenarios 400 --seed 7 --out "$programs/dataset-$backend" --backend $backend
   done
