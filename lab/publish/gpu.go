@@ -74,7 +74,10 @@ func wholeJobs(w *peerrecord.WholeJobs) string {
 		Provenance: report.Origin("", w.Later, fmt.Sprintf("%s, driver %s; medians, some of one run", w.Device, w.Driver)),
 		Rows:       [][]string{{"job", "first, ms", "later, ms", "p99, ms", "TF32, ms", "times faster", "where the time goes later"}},
 	}
-	model := report.Section{Rows: [][]string{{"job", "measured, ms", "launches of today's kernels, by the model, ms", "measured / model"}}}
+	model := report.Section{
+		Provenance: "[The model](#the-model) is no time of a GPU: the host's part and what crosses are not in it, and roll-outs of systems are others since they were measured.",
+		Rows:       [][]string{{"job", "measured, ms", "launches of today's kernels, by the model, ms", "measured / model"}},
+	}
 	or := func(v float64, text string) string {
 		if v == 0 {
 			return "–"

@@ -43,7 +43,7 @@ const jobFactor = 1.3
 
 // Reasons that the forecasts of whole jobs are others than the records.
 const (
-	hosts  = "launches alone: the host has a part of every decision of many loops (docs/results/gpu.md)"
+	hosts  = "launches alone: the host has a part of every decision of many loops, and the scan of codes is as long as its queries make it (docs/results/gpu.md)"
 	read   = "the power flow reads by lists, reads that wait for reads; what crosses between host and device is not in it"
 	others = "the kernels are others since: lanes share a row of a roll-out"
 )
