@@ -77,10 +77,16 @@ func warming(actions int) equations.System {
 
 // TestManyActionsOnTheDevice projects where a warp has a row, and where its lanes do not reach both sides of every action at once.
 func TestManyActionsOnTheDevice(t *testing.T) {
+	var cases []domain.Case
+	var problems []domain.Problem
 	for _, actions := range []int{7, 9, 18} {
 		c := require.Get(warming(actions).Case())(t)
-		at := rowsOf(t, c, 12)
-		moved, off, errs := projectedOnDevice(t, deviceOf(t, c.Problem), c.Problem, at)
+		cases, problems = append(cases, c), append(problems, c.Problem)
+	}
+	b := deviceOf(t, problems...)
+	for _, c := range cases {
+		at, actions := rowsOf(t, c, 12), c.Problem.Spec().ActionSize()
+		moved, off, errs := projectedOnDevice(t, b, c.Problem, at)
 		for _, err := range errs[:min(len(errs), 4)] {
 			t.Error(err)
 		}
