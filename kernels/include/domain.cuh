@@ -231,39 +231,44 @@ __device__ inline double behind_of(const double* q, const double* s, const doubl
     return sum;
 }
 
-// act_of projects u where project and active are true, and evaluates it for the row's first lane, which leads. steps: where it leads is wanted. All
-// threads of a block whose rows have several lanes call it; meet is the barrier behind which one may replace what all read.
-template <class P, class F>
-__device__ inline auto act_of(const double* k, const double* s, const double* c, double* u, bool project, bool active, bool, bool, double* J, double* m, double* sNext, double* cNext, F&& meet, int)
-    -> decltype(P::act(k, s, c, u, active, J, m, sNext, cNext)) {
-    P::act(k, s, c, u, project && active, J, m, sNext, cNext);
-    meet();
-}
-template <class P, class F>
-__device__ inline void act_of(const double* k, const double* s, const double* c, double* u, bool project, bool active, bool leads, bool steps, double* J, double* m, double* sNext, double* cNext, F&& meet, long) {
-    if constexpr (lanes_of<P>(0) > 1) {
-        if (project) P::project(k, s, c, u, active);
-        meet();
-    } else if (active && project) {
-        P::project(k, s, c, u);
-    }
-    if (leads) evaluate_of<P>(k, s, c, u, J, m, sNext, cNext, steps, 0);
-}
-
-// Outcome is what act_of writes.
+// Outcome is what an action leads to.
 template <class P>
 struct Outcome {
     double J[P::objectives], m[P::margins], s[P::states], c[P::contexts];
 };
 
+// acts_of says whether there is a P::act.
+template <class P>
+__device__ constexpr auto acts_of(int) -> decltype(&P::act, true) { return true; }
+template <class P>
+__device__ constexpr bool acts_of(long) { return false; }
+
+// act_of projects u where project and active are true; P::act writes its outcome too. All threads of a block whose rows have several lanes call it;
+// meet is the barrier behind which one may replace what all read.
+template <class P, class F>
+__device__ inline void act_of(const double* k, const double* s, const double* c, double* u, bool project, bool active, Outcome<P>& to, F&& meet) {
+    if constexpr (acts_of<P>(0)) {
+        P::act(k, s, c, u, project && active, to.J, to.m, to.s, to.c);
+    } else if constexpr (lanes_of<P>(0) > 1) {
+        if (project) P::project(k, s, c, u, active);
+    } else if (active && project) {
+        P::project(k, s, c, u);
+    }
+    if (lanes_of<P>(0) > 1) meet();
+}
+
 // roll takes the projected action u in (s, c), which become the next state and context, and adds up cost and
 // margin. A roll-out that leaves the numbers stays where it is. It returns whether the state is lost (failed_of). last is
-// gpc_domain_rollout's.
+// gpc_domain_rollout's; acted: what P::act wrote; margins: those of this action, nullptr: not wanted.
 template <class P>
-__device__ inline bool roll(const double* constants, const gpc_domain_preference& p, double* s, double* c, const double* u, const Outcome<P>& to, int last, double& cost, double& margin) {
+__device__ inline bool roll(const double* constants, const gpc_domain_preference& p, double* s, double* c, const double* u, const Outcome<P>& acted, int last, double& cost, double& margin, double* margins) {
     const double infinity = (double)gpc_inf();
     double sigma[P::objectives];
+    Outcome<P> own;
     sigma_of<P>(constants, p, s, u, c, sigma);
+    if constexpr (!acts_of<P>(0)) evaluate_of<P>(constants, s, c, u, own.J, own.m, own.s, own.c, last != 2, 0);
+    const Outcome<P>& to = acts_of<P>(0) ? acted : own;
+    for (int j = 0; j < P::margins && margins; j++) margins[j] = to.m[j];
     for (int j = 0; j < P::objectives; j++) cost += sigma[j] * to.J[j];
     // The smallest margin; a NaN among them stays NaN.
     double low = infinity;
@@ -306,19 +311,15 @@ __device__ inline void domain_rollout(const gpc_domain_rollout& r, const gpc_dom
             margin = -infinity;
             for (int j = 0; j < P::actions; j++) u[j] = 0.0;
         }
-        const bool leads = has && threadIdx.x % lanes == 0;
-        act_of<P>(constants, s, c, u, r.project, sound && has, leads, r.last != 2, to.J, to.m, to.s, to.c, [] {
-            if (lanes > 1) __syncthreads(); // all have read what one replaces
-        }, 0);
-        if (!leads) continue;
+        act_of<P>(constants, s, c, u, r.project, sound && has, to, [] { __syncthreads(); }); // all have read what one replaces
+        if (!has || threadIdx.x % lanes) continue;
         // What lies beyond the look-ahead stays as it was decoded.
         if (r.h == 0)
             for (int j = P::actions; j < P::plan; j++) r.best[i * P::plan + j] = (double)r.plan[i * P::plan + j];
         if (r.h == 0 || P::plan > P::actions)
             for (int j = 0; j < P::actions; j++) r.best[i * P::plan + at + j] = u[j];
-        for (int j = 0; j < P::margins && r.margins; j++) r.margins[i * P::margins + j] = to.m[j];
         double cost = r.h == 0 ? 0.0 : r.cost[i];
-        const bool lost = roll<P>(constants, p, s, c, u, to, r.last, cost, margin);
+        const bool lost = roll<P>(constants, p, s, c, u, to, r.last, cost, margin, r.margins ? r.margins + i * P::margins : nullptr);
         // Of a state that was lost before it stays as it is, less than h.
         if (r.kept && (r.h == 0 || r.kept[i] == r.h)) r.kept[i] = lost ? r.h : r.h + 1;
         for (int j = 0; j < P::states; j++) r.s[i * P::states + j] = s[j];

@@ -221,7 +221,7 @@ __device__ inline void policy_act(const gpc_policy_job& job, const gpc_domain_pr
         for (int j = 0; j < P::actions; j++) u[j] = (double)rows.plan[r][j], sound = sound && finite64(u[j]);
         for (int j = 0; j < P::actions; j++) u[j] = sound ? u[j] : 0.0;
         Outcome<P> to;
-        act_of<P>(constants, rows.s[r], rows.c[r], u, job.project, sound && (lanes > 1 ? has : leads), leads, last != 2, to.J, to.m, to.s, to.c, [] { __syncwarp(); }, 0);
+        act_of<P>(constants, rows.s[r], rows.c[r], u, job.project, sound && (lanes > 1 ? has : leads), to, [] { __syncwarp(); });
         if (!leads) continue;
         const int64_t i = row0 + r;
         if (!sound) rows.margin[r] = -(double)gpc_inf();
@@ -231,7 +231,7 @@ __device__ inline void policy_act(const gpc_policy_job& job, const gpc_domain_pr
         }
         for (int j = 0; j < P::actions && job.executed; j++) job.executed[(i * job.steps + h) * P::actions + j] = u[j];
         double cost = rows.cost[r], margin = rows.margin[r];
-        const bool lost = roll<P>(constants, p, rows.s[r], rows.c[r], u, to, last, cost, margin);
+        const bool lost = roll<P>(constants, p, rows.s[r], rows.c[r], u, to, last, cost, margin, nullptr);
         rows.cost[r] = cost, rows.margin[r] = margin;
         if (rows.kept[r] == h) rows.kept[r] = lost ? h : h + 1;
     }
