@@ -27,7 +27,7 @@ type Job struct {
 	Forecast [2]float64 `json:"forecast_ms"` // what pages said before, lower and upper end; zeros: nothing
 	Because  string     `json:"because"`     // where the time goes
 	Later    *Later     `json:"later"`       // the same job at a later commit; nil: not timed again
-	Counted  [2]string  `json:"counted"`     // case and operation by which the launches of today's kernels were counted
+	Counted  [2]string  `json:"counted"`     // case and operation by which its launches were counted (report.JobForecast)
 }
 
 // Later is a job at a later commit, medians in ms. A time of 0 was not taken.

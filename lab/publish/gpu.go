@@ -76,7 +76,7 @@ func wholeJobs(w *peerrecord.WholeJobs) string {
 	}
 	model := report.Section{
 		Provenance: "[The model](#the-model) is no time of a GPU: the host's part and what crosses are not in it, and roll-outs of systems are others since they were measured.",
-		Rows:       [][]string{{"job", "measured, ms", "launches of today's kernels, by the model, ms", "measured / model"}},
+		Rows:       [][]string{{"job", "measured, ms", "launches, by the model, ms", "measured / model"}},
 	}
 	or := func(v float64, text string) string {
 		if v == 0 {

@@ -80,7 +80,7 @@ var countedLaunches = sync.OnceValue(func() map[launchKey]countedLaunch {
 	}
 })
 
-// jobs are the launches of whole jobs, counted with today's kernels (lab/run count-jobs): Case 1 and opf30 with 4096 candidates and loops, systems
+// jobs are the launches of whole jobs, counted with the kernels of commit 648df777 (lab/run count-jobs): Case 1 and opf30 with 4096 candidates and loops, systems
 // of equations with 256 candidates, which have the same rounds.
 //
 //go:embed jobs.jsonl
