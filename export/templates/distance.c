@@ -114,4 +114,30 @@ static int add(struct least_distance *q, const double *normal, double b, int n)
         }
     }
 }
+
+/* Moves u to the solution, and says how far in half boxes. */
+static double move_to(const struct least_distance *q, const double *wanted, double *u)
+{
+    double moved = 0.0;
+    int i;
+
+    for (i = 0; i < NU; i++) {
+        double v = wanted[i] + half[i] * q->x[i];
+
+        if (!finite_all(&v, 1))
+            v = u[i];
+        moved = fmax(moved, fabs(v - u[i]) / half[i]);
+        u[i] = v;
+    }
+    clip(u);
+    return moved;
+}
+
+/* The least margin, -INFINITY where one is NAN. */
+static double lowest_of(const double *m)
+{
+    const double least = gpc_{{.Symbol}}_least(m);
+
+    return least != least ? -(double)INFINITY : least;
+}
 {{end}}

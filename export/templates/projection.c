@@ -30,14 +30,6 @@ static int nearest(struct least_distance *q, const struct constraints *all, int 
     return 0;
 }
 
-/* The least margin, -INFINITY where one is NAN. */
-static double lowest_of(const double *m)
-{
-    const double least = gpc_{{.Symbol}}_least(m);
-
-    return least != least ? -(double)INFINITY : least;
-}
-
 {{if .KeepsOff}}/* Takes from margins what is kept off them{{if not .Spec.Horizon}} at the clock's reading{{end}}; a null pointer: nothing. */
 static void keep_off(const double (*kept)[ALL], const double *c, double *m)
 {
@@ -107,7 +99,7 @@ static void linearise(struct constraints *q, {{.TakesKept}}const double *s, cons
     struct constraints all;
     struct least_distance q;
     double wanted[NU], best[NU], m[ALL], least, now;
-    int round, i;
+    int round;
 
     memcpy(wanted, u, sizeof wanted);
     clip(u);
@@ -117,20 +109,12 @@ static void linearise(struct constraints *q, {{.TakesKept}}const double *s, cons
         return 1;
     memcpy(best, u, sizeof best);
     for (round = 0; round < RELINEARISATIONS; round++) {
-        double moved = 0.0;
+        double moved;
 
         linearise(&all, {{.GivesKept}}s, c, u, wanted);
         if (!nearest(&q, &all, 0) && !nearest(&q, &all, 1))
             break;
-        for (i = 0; i < NU; i++) {
-            double v = wanted[i] + half[i] * q.x[i];
-
-            if (!finite_all(&v, 1))
-                v = u[i];
-            moved = fmax(moved, fabs(v - u[i]) / half[i]);
-            u[i] = v;
-        }
-        clip(u);
+        moved = move_to(&q, wanted, u);
         {{.Margins}}s, c, u, m);
         now = lowest_of(m);
         if (keeps(now) || now > least) {

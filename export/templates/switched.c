@@ -674,7 +674,7 @@ static void into_limits(const double *s, const double *c, double *u)
     struct constraints all;
     struct least_distance q;
     double wanted[NU], best[NU], m[ALL], least = -(double)INFINITY, moved, now;
-    int round, i;
+    int round;
 
     memcpy(wanted, u, sizeof wanted);
     memcpy(best, u, sizeof best);
@@ -697,15 +697,7 @@ static void into_limits(const double *s, const double *c, double *u)
         linearise(&all, s, c, u, wanted);
         if (!nearest(&q, &all, 0) && !nearest(&q, &all, 1))
             break;
-        for (moved = 0.0, i = 0; i < NU; i++) {
-            double v = wanted[i] + half[i] * q.x[i];
-
-            if (!finite_all(&v, 1))
-                v = u[i];
-            moved = fmax(moved, fabs(v - u[i]) / half[i]);
-            u[i] = v;
-        }
-        clip(u);
+        moved = move_to(&q, wanted, u);
         if (moved <= 1e-9)
             break;
     }

@@ -11,30 +11,8 @@ import (
 	"github.com/gpc-engine/gpc/kernels"
 	"github.com/gpc-engine/gpc/kernels/ptx"
 	"github.com/gpc-engine/gpc/kernels/ptx/device"
+	"github.com/gpc-engine/gpc/lab/report"
 )
-
-// counted is a launch with the instructions that its warps executed.
-type counted struct {
-	Of           string `json:"of"`
-	Place        int    `json:"place"`
-	Batch        int    `json:"batch"`
-	TF32         bool   `json:"tf32"`
-	Kernel       string `json:"kernel"`
-	Instructions uint64 `json:"instructions"`
-	Barriers     uint64 `json:"barriers"` // of blocks
-	*shape
-}
-
-// shape is what a launch of a whole job needs besides, since no record has it.
-type shape struct {
-	Case   string `json:"case"`
-	Chain  uint64 `json:"chain"` // through the slowest block
-	Blocks int    `json:"blocks"`
-	Block  int    `json:"block"`
-	Shared int    `json:"shared"`
-	Local  uint64 `json:"local"` // instructions of these
-	Frame  int    `json:"frame"` // bytes of local memory that a thread has
-}
 
 // launches appends the counts of every launch of a case's step and training update, or of its whole jobs, to a file, in the order in which
 // gpc bench kernels times them.
@@ -52,12 +30,12 @@ func launches(file, name string, batch int, tf32, jobs bool) (err error) {
 	defer func() { err = errors.Join(err, b.Close()) }()
 	t := &counting{Backend: b}
 	d.Launched = func() {
-		var c counted
+		c := report.CountedLaunch{Case: name}
 		for _, k := range d.Counts() {
-			c.Kernel, c.Barriers = k.Kernel, k.Barriers
-			c.shape = &shape{Case: name, Chain: k.Chain, Local: k.Warps[ptx.ClassLocal], Frame: k.Local}
+			c.Kernel, c.Barriers = k.Kernel, float64(k.Barriers)
+			c.Chain, c.Local, c.Frame = float64(k.Chain), float64(k.Warps[ptx.ClassLocal]), k.Local
 			for _, n := range k.Warps {
-				c.Instructions += n
+				c.Instructions += float64(n)
 			}
 		}
 		t.all = append(t.all, c)
@@ -70,13 +48,16 @@ func launches(file, name string, batch int, tf32, jobs bool) (err error) {
 		Report: func(r bench.Result) {
 			c := t.all[r.Launch.Place-1]
 			l := r.Launch
-			c.Of, c.Place, c.Batch, c.TF32 = l.Of, l.Place, batch, tf32
-			c.Blocks, c.Block, c.Shared = max(1, l.Grid[0])*max(1, l.Grid[1]), l.Block, l.Shared
-			switch whole := l.Of != "step" && l.Of != "train"; {
-			case whole != jobs:
+			whole := l.Of != "step" && l.Of != "train"
+			if whole != jobs {
 				return
-			case !whole:
-				c.shape = nil
+			}
+			c.Operation, c.Place, c.Batch, c.TF32 = l.Of, l.Place, batch, tf32
+			if whole {
+				c.Shaped(l)
+			} else { // its record has the shape
+				c.Case, c.Chain = "", 0
+				c.Local, c.Frame = 0, 0
 			}
 			failed = errors.Join(failed, out.Encode(c))
 		},
@@ -87,7 +68,7 @@ func launches(file, name string, batch int, tf32, jobs bool) (err error) {
 // counting is a backend that keeps the counts of the traced call's launches alone.
 type counting struct {
 	*kernels.Backend
-	all []counted
+	all []report.CountedLaunch
 }
 
 // Trace implements backend.Tracer.

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/lab/report"
 )
 
 // Every launch of a step and of a training update has a line with its own instructions: two launches of one kernel
@@ -15,13 +16,13 @@ import (
 func TestLaunchesAreCountedOneByOne(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "launches.jsonl")
 	require.OK(t, launches(file, "size:integrator", 1, false, false))
-	places, sums := map[string]int{}, map[string]uint64{}
+	places, sums := map[string]int{}, map[string]float64{}
 	for in := json.NewDecoder(bytes.NewReader(require.Get(os.ReadFile(file))(t))); in.More(); {
-		var c counted
+		var c report.CountedLaunch
 		require.OK(t, in.Decode(&c))
-		places[c.Of]++
-		if c.Place != places[c.Of] || c.Instructions == 0 || c.Batch != 1 || c.TF32 {
-			t.Errorf("%+v at place %d", c, places[c.Of])
+		places[c.Operation]++
+		if c.Place != places[c.Operation] || c.Instructions == 0 || c.Batch != 1 || c.TF32 {
+			t.Errorf("%+v at place %d", c, places[c.Operation])
 		}
 		sums[c.Kernel] = max(sums[c.Kernel], c.Instructions)
 	}

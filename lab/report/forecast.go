@@ -52,15 +52,23 @@ const (
 //go:embed launches.jsonl
 var executed []byte
 
-type countedLaunch struct {
+// CountedLaunch is a launch with the instructions that its warps executed. One of a whole job has its shape besides, which no record has.
+type CountedLaunch struct {
 	Operation    string  `json:"of"`
 	Place        int     `json:"place"`
 	Batch        int     `json:"batch"`
 	TF32         bool    `json:"tf32"`
 	Kernel       string  `json:"kernel"`
 	Instructions float64 `json:"instructions"`
-	Barriers     float64 `json:"barriers"`
-	shape
+	Barriers     float64 `json:"barriers"` // of blocks
+
+	Case   string  `json:"case,omitempty"`
+	Chain  float64 `json:"chain,omitempty"` // through the slowest block
+	Blocks int     `json:"blocks,omitempty"`
+	Block  int     `json:"block,omitempty"`
+	Shared int     `json:"shared,omitempty"`
+	Local  float64 `json:"local,omitempty"` // instructions of these
+	Frame  int     `json:"frame,omitempty"` // bytes of local memory that a thread has
 }
 
 type launchKey struct {
@@ -69,16 +77,24 @@ type launchKey struct {
 	tf32              bool
 }
 
-var countedLaunches = sync.OnceValue(func() map[launchKey]countedLaunch {
-	all := map[launchKey]countedLaunch{}
-	for decoder := json.NewDecoder(bytes.NewReader(executed)); ; {
-		var c countedLaunch
-		if decoder.Decode(&c) != nil {
-			return all
-		}
+var countedLaunches = sync.OnceValue(func() map[launchKey]CountedLaunch {
+	all := map[launchKey]CountedLaunch{}
+	for _, c := range decoded(executed) {
 		all[launchKey{c.Operation, c.Kernel, c.Place, c.Batch, c.TF32}] = c
 	}
+	return all
 })
+
+// decoded are the launches of a file.
+func decoded(lines []byte) (list []CountedLaunch) {
+	for decoder := json.NewDecoder(bytes.NewReader(lines)); ; {
+		var c CountedLaunch
+		if decoder.Decode(&c) != nil {
+			return list
+		}
+		list = append(list, c)
+	}
+}
 
 // jobs are the launches of whole jobs, counted with the kernels of commit 648df777 (lab/run count-jobs): Case 1 and opf30 with 4096 candidates and loops, systems
 // of equations with 256 candidates, which have the same rounds.
@@ -88,16 +104,15 @@ var jobs []byte
 
 // JobForecast is what a whole job's launches take one behind the other, ms: "refine" or "decide" of a case. 0: it was not counted.
 func JobForecast(name, of string) (ms float64) {
-	for decoder := json.NewDecoder(bytes.NewReader(jobs)); ; {
-		var c countedLaunch
-		if decoder.Decode(&c) != nil {
-			return ms
-		}
+	for _, c := range launchesOfJobs() {
 		if c.Case == name && c.Operation == of {
-			ms += c.forecast(&c) / 1e3
+			ms += c.forecast() / 1e3
 		}
 	}
+	return ms
 }
+
+var launchesOfJobs = sync.OnceValue(func() []CountedLaunch { return decoded(jobs) })
 
 // countedSize is the size whose launches were counted.
 const countedSize = "z 32, hidden 256, s 60, u 12"
@@ -113,29 +128,24 @@ func Forecast(r *bench.Result) float64 {
 	if !ok {
 		return 0
 	}
-	return eventsUS + (&shape{Blocks: max(1, l.Grid[0]) * max(1, l.Grid[1]), Block: l.Block, Shared: l.Shared}).forecast(&c)
+	c.Shaped(l)
+	return eventsUS + c.forecast()
 }
 
-// shape is the extent of a counted launch, and what a whole job's says besides (lab/ptxreport).
-type shape struct {
-	Case   string  `json:"case"`
-	Chain  float64 `json:"chain"`
-	Blocks int     `json:"blocks"`
-	Block  int     `json:"block"`
-	Shared int     `json:"shared"`
-	Local  float64 `json:"local"`
-	Frame  int     `json:"frame"`
+// Shaped takes the shape of a launch that bench lists.
+func (c *CountedLaunch) Shaped(l *bench.Launch) {
+	c.Blocks, c.Block, c.Shared = max(1, l.Grid[0])*max(1, l.Grid[1]), l.Block, l.Shared
 }
 
 // forecast is a launch's time in a graph, µs.
-func (l *shape) forecast(c *countedLaunch) float64 {
-	blocks, warps := float64(l.Blocks), math.Ceil(float64(l.Block)/32)
+func (c *CountedLaunch) forecast() float64 {
+	blocks, warps := float64(c.Blocks), math.Ceil(float64(c.Block)/32)
 	units := math.Min(blocks, multiprocessors)
 	// Blocks of a multiprocessor at once: as many as there are, and as fit.
 	blocksAtOnce := math.Min(math.Ceil(blocks/units), math.Floor(mostWarps/warps))
-	blocksAtOnce = math.Min(blocksAtOnce, math.Max(1, math.Floor(65536/(registersOf(c.Kernel)*float64(l.Block)))))
-	if l.Shared > 0 {
-		blocksAtOnce = math.Min(blocksAtOnce, math.Max(1, math.Floor(float64(sharedOfSM)/float64(l.Shared+1024))))
+	blocksAtOnce = math.Min(blocksAtOnce, math.Max(1, math.Floor(65536/(registersOf(c.Kernel)*float64(c.Block)))))
+	if c.Shared > 0 {
+		blocksAtOnce = math.Min(blocksAtOnce, math.Max(1, math.Floor(float64(sharedOfSM)/float64(c.Shared+1024))))
 	}
 	resident := blocksAtOnce * warps
 	most := issueMost
@@ -144,18 +154,18 @@ func (l *shape) forecast(c *countedLaunch) float64 {
 	}
 	each := warpCycles(c.Kernel, c.Instructions/(blocks*warps))
 	if strings.Contains(c.Kernel, "_policy_") {
-		if each = stagedCycles; l.Shared > 200<<10 {
+		if each = stagedCycles; c.Shared > 200<<10 {
 			each = policyCycles
 		}
-		shared := min(l.Shared, max(sharedOfSM/2, firstLevel-rowSectors*l.Frame)) // kernels.sharedRoom
-		if footprint := rowSectors * l.Frame; footprint > firstLevel-shared {
-			each += missedCycles * l.Local / c.Instructions * (1 - float64(firstLevel-shared)/float64(footprint))
+		shared := min(c.Shared, max(sharedOfSM/2, firstLevel-rowSectors*c.Frame)) // kernels.sharedRoom
+		if footprint := rowSectors * c.Frame; footprint > firstLevel-shared {
+			each += missedCycles * c.Local / c.Instructions * (1 - float64(firstLevel-shared)/float64(footprint))
 		}
 	}
 	// The multiprocessor with the most blocks is waited for, and in it the slowest block.
 	busiest := math.Ceil(blocks / units)
 	cycles := c.Instructions / blocks * busiest / math.Min(most, resident/each)
-	cycles = math.Max(cycles, l.Chain*each*math.Ceil(busiest/blocksAtOnce))
+	cycles = math.Max(cycles, c.Chain*each*math.Ceil(busiest/blocksAtOnce))
 	return gapUS + (cycles+barrierCycles*c.Barriers/blocks*busiest/blocksAtOnce)/clockMHz
 }
 
