@@ -71,6 +71,7 @@ UNRACED = HasLessRegretThan|AllocateNothing|DoesNotAllocate|AllocatesNothing|Aga
 race:
 	CGO_ENABLED=1 $(GO) test $(HANGS) -race -short -skip '$(UNRACED)' ./cpu_fallback/... ./internal/simd/neighbours ./dataset/... ./ocp ./train/... ./batchnav/... ./closedloop/... ./serve ./view ./kernels/driver ./kernels/shim ./engine
 	CGO_ENABLED=1 $(GO) test $(HANGS) -race -short -run Threads ./paper/...
+	CGO_ENABLED=1 $(GO) test $(HANGS) -race -short -run '^TestLoopsAreProjected|^TestFewLoops' ./kernels
 
 ## ui: the page of gpc view and gpc serve --ui from its TypeScript, view/ui to view/page; commit what it writes (needs node 20 and npm)
 NPM ?= npm

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"sync/atomic"
 	"testing"
 
 	"github.com/gpc-engine/gpc/batchnav"
@@ -33,11 +34,11 @@ func (l unprojected) Decide(in backend.LoopsInput, out backend.LoopsOutput) erro
 	return l.Loops.Decide(in, out)
 }
 
-// counted is a problem that counts the actions which the host projects.
+// counted is a problem that counts the actions which the host's threads project.
 type counted struct {
 	domain.Problem
 	functions func() domain.DeviceCode
-	projected int
+	projected atomic.Int64
 }
 
 func (p *counted) Abilities() *domain.ProblemAbilities {
@@ -45,7 +46,7 @@ func (p *counted) Abilities() *domain.ProblemAbilities {
 }
 
 func (p *counted) Project(s, c, u []float64) bool {
-	p.projected++
+	p.projected.Add(1)
 	return p.Problem.Project(s, c, u)
 }
 
@@ -71,7 +72,7 @@ func (n *navigated) decide(t testing.TB, b backend.Backend, which []int) (out []
 		obs[i] = batchnav.Observation{S: n.s[w], C: n.c[w], Preference: domain.Preference{Adaptive: true}}
 	}
 	require.OK(t, batch.DecideSome(which, obs, out))
-	return out, p.projected
+	return out, int(p.projected.Load())
 }
 
 func upTo(n int) []int {
