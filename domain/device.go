@@ -26,9 +26,9 @@ type DeviceCode struct {
 	// of the base policy, for plans of one action.
 	Policy bool
 	// Lanes is how many threads of a block of 256 share a row of the roll-out, the
-	// struct's lanes: 2, 4, 8, 16 or 32; 0 is one. Base, gradient and priority have a
-	// thread a row.
-	Lanes int
+	// struct's lanes: 2, 4, 8, 16 or 32; 0 is one. GradientLanes share one of the gradient.
+	// Base and priority have a thread a row.
+	Lanes, GradientLanes int
 	// Warp says that a block of 32 threads works on a row of base, gradient and
 	// roll-out; without it a thread does, in blocks of 128. The next three are such
 	// a block's: bytes of dynamic shared memory of the gradient and of the roll-out,

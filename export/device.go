@@ -14,7 +14,7 @@ import (
 // domain.DeviceCode of that Name. Functions without an execution space of their own are the device's: the compiler has to be told so.
 type Device struct {
 	Name, Text string
-	Lanes      int  // that share a row of a roll-out
+	Lanes      int  // that share a row of a roll-out or a gradient
 	plans      bool // of DevicePlans
 }
 
@@ -56,9 +56,6 @@ func (s shape) Piece() int { return 10*s.Tiles + s.Parts }
 // Shapes are those that the text has.
 func (w *whole) Shapes() []shape { return shapes }
 
-// gradientDirections bounds the directions that a gradient is taken along at once: each takes a number's memory beside every input.
-const gradientDirections = 8
-
 // DeviceOf writes the functions of problem p, which must be Equated, with the arithmetic that the exported C has. Its Name has a hash
 // of the Text: equations that are others have another.
 func DeviceOf(p domain.Problem) (*Device, error) {
@@ -92,8 +89,8 @@ func (w *whole) Lanes() int {
 // DeviceName stands for the name in the text, until the text has its hash.
 func (w *whole) DeviceName() string { return "NAME_OF_" + w.Macro }
 
-// Together is how many entries of state and action a gradient is taken along at once.
-func (w *whole) Together() int { return min(gradientDirections, w.NS+w.NU) }
+// Together is how many entries of state and action a lane takes a gradient along: each takes a number's memory beside every input.
+func (w *whole) Together() int { return min(2, (w.NS+w.NU+w.Lanes()-1)/w.Lanes()) }
 
 // AlongTogether are derivatives by those.
 func (w *whole) AlongTogether() directional {

@@ -219,14 +219,14 @@ func rowStep(rows int) int {
 const oneStageBytes = 4 * 4 * 256
 
 // tileOf is how many rows of so many a block of mlp_forward or mlp_vjp takes, where they
-// fit: one that is alone, or 8 of those that would leave multiprocessors without any at
-// 32. Tiles add up in different orders, so they are chosen by a whole batch, and its parts
+// fit: one that is alone, or 8 of those that would leave three of four multiprocessors without any
+// at 32. Tiles add up in different orders, so they are chosen by a whole batch, and its parts
 // take the same.
 func (b *Backend) tileOf(rows int) int {
 	switch {
 	case rows == 1:
 		return 1
-	case rows > 8*b.device.Multiprocessors/2:
+	case rows > 8*b.device.Multiprocessors:
 		return 32
 	}
 	return 8

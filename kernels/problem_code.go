@@ -40,7 +40,7 @@ type problemCode struct {
 	name, reason                  string // reason: why it has none
 	constants                     driver.Pointer
 	warp                          bool
-	lanes                         int // that share a row of the roll-out
+	lanes, gradientLanes          int // that share a row of the roll-out, of the gradient
 	gradientShared, rolloutShared int
 	workspace                     int // bytes for each block of the roll-out
 	scored, fails, policy         bool
@@ -57,7 +57,7 @@ func newProblemCode(q *queue, m *memory, p domain.Problem) problemCode {
 		return problemCode{reason: code.Reason}
 	}
 	q.enqueue(func() error { return q.loadDomain(q.t, code) })
-	c := problemCode{name: code.Name, warp: code.Warp, lanes: max(code.Lanes, 1), gradientShared: code.GradientShared, rolloutShared: code.RolloutShared, workspace: code.Workspace, scored: code.Scored, fails: code.Fails, policy: code.Policy}
+	c := problemCode{name: code.Name, warp: code.Warp, lanes: max(code.Lanes, 1), gradientLanes: max(code.GradientLanes, 1), gradientShared: code.GradientShared, rolloutShared: code.RolloutShared, workspace: code.Workspace, scored: code.Scored, fails: code.Fails, policy: code.Policy}
 	// A score knows where an action leads, and only what is behind a plan needs to be there.
 	if c.last = 1; domain.AbilitiesOfProblem(p).Score != nil && !backend.Ends(p) {
 		c.last = 2
@@ -106,7 +106,7 @@ func (c *problemCode) base(q *queue, rows int, input inputs, plan driver.Pointer
 
 // gradient queues objectives and gradients.
 func (c *problemCode) gradient(q *queue, batch *domainBatch) {
-	grid, block := c.shape(q.Backend, int(batch.rows))
+	grid, block := c.shape(q.Backend, int(batch.rows)*c.gradientLanes)
 	q.needs(func(*trace) work {
 		return work{cycles: problemChain, resident: rolloutBlocks, bytes: 4 * float64(batch.rows) * float64(batch.lds+batch.ldu+batch.ldgs+batch.ldgu+batch.ldJ)}
 	})

@@ -4,11 +4,11 @@
 //
 // gpc_refine_distances: grid ⌈count/256⌉, block 256, a thread a code; bound: bytes,
 // 4·(n + n_s) a code.
-// gpc_refine_neighbours: one block of 1024. The k-th smallest distance is found by
+// gpc_refine_collect: one block of 1024. The k-th smallest distance is found by
 // counting its bits' leading 12, next 12 and last 8 digits; the codes up to it are
-// collected, and each ranks itself among them. Shared memory 32 KiB: the counts, then
-// the collected keys. Bound: latency, k²/1024 comparisons
-// a thread.
+// collected. Shared memory 16 KiB, the counts. Bound: latency, five looks at all codes.
+// gpc_refine_neighbours: any grid, block 256: a warp ranks a collected code, whose
+// rivals its lanes share. Bound: latency; the square of how many there are in comparisons.
 #include "gpc.cuh"
 
 extern "C" __global__ void __launch_bounds__(256) gpc_refine_distances(const float* codes, int ld, int n, const float* decoded, int lddecoded, int states, int count, const float* query,
@@ -29,17 +29,15 @@ extern "C" __global__ void __launch_bounds__(256) gpc_refine_distances(const flo
 }
 GPC_KERNEL(gpc_refine_distances)
 
-extern "C" __global__ void __launch_bounds__(1024) gpc_refine_neighbours(const float* distance, const unsigned char* consistent, int count, int k, int want, int* list, int* chosen, int* found) {
-    constexpr int room = 4096; // keys that lie in shared memory
-    GPC_SHARED(unsigned int, shared);
-    unsigned int* counts = shared;
-    __shared__ unsigned int prefix, before, length, taken;
+extern "C" __global__ void __launch_bounds__(1024) gpc_refine_collect(const float* distance, int count, int k, int* list, int* collected, int* found) {
+    GPC_SHARED(unsigned int, counts);
+    __shared__ unsigned int prefix, before, length;
     const int thread = threadIdx.x, threads = blockDim.x;
-    if (thread == 0) prefix = 0, before = 0, length = 0, taken = 0;
+    if (thread == 0) prefix = 0, before = 0, length = 0;
     __syncthreads();
     // A query that is not finite has no neighbours; its distances are all NaN.
     if (!(distance[0] == distance[0])) {
-        if (thread == 0) *found = 0;
+        if (thread == 0) *collected = 0, *found = 0;
         return;
     }
     for (int level = 0; level < 3; level++) {
@@ -81,33 +79,37 @@ extern "C" __global__ void __launch_bounds__(1024) gpc_refine_neighbours(const f
     for (int i = thread; i < count; i += threads)
         if (__float_as_uint(distance[i]) <= last) list[atomicAdd(&length, 1u)] = i;
     __syncthreads();
-    const int collected = (int)length;
-    unsigned int* keys = shared; // key, then index with the consistency in bit 31
-    unsigned int* marks = shared + room;
-    const bool held = collected <= room;
-    if (held)
-        for (int a = thread; a < collected; a += threads) {
-            const int i = list[a];
-            keys[a] = __float_as_uint(distance[i]), marks[a] = (unsigned int)i | (consistent[i] ? 0x80000000u : 0u);
-        }
-    __syncthreads();
-    for (int a = thread; a < collected; a += threads) {
-        const int i = list[a];
-        if (!consistent[i]) continue;
+    if (thread == 0) *collected = (int)length, *found = 0;
+}
+GPC_KERNEL(gpc_refine_collect)
+
+extern "C" __global__ void __launch_bounds__(256) gpc_refine_neighbours(const float* distance, const unsigned char* consistent, int k, int want, const int* list, const int* collected, int* chosen,
+                                                                       int* found) {
+    constexpr int room = 1024; // rivals at once
+    __shared__ unsigned int keys[room], marks[room]; // of distance; the code, with its consistency in bit 31
+    const int all = *collected, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    for (int first = (int)blockIdx.x * 8; first < all; first += (int)gridDim.x * 8) {
+        const int i = list[min(first + warp, all - 1)];
         const unsigned int key = __float_as_uint(distance[i]);
         int rank = 0, place = 0;
-        for (int b = 0; b < collected; b++) {
-            const unsigned int other = held ? marks[b] : (unsigned int)list[b] | (consistent[list[b]] ? 0x80000000u : 0u);
-            const unsigned int otherKey = held ? keys[b] : __float_as_uint(distance[list[b]]);
-            const bool earlier = otherKey < key || (otherKey == key && (other & 0x7fffffffu) < (unsigned int)i);
-            rank += earlier, place += earlier && (other >> 31);
+        for (int from = 0; from < all; from += room) {
+            const int some = min(all - from, room);
+            __syncthreads();
+            for (int b = threadIdx.x; b < some; b += 256) {
+                const int other = list[from + b];
+                keys[b] = __float_as_uint(distance[other]), marks[b] = (unsigned int)other | (consistent[other] ? 0x80000000u : 0u);
+            }
+            __syncthreads();
+            for (int b = lane; b < some; b += 32) {
+                const bool earlier = keys[b] < key || (keys[b] == key && (marks[b] & 0x7fffffffu) < (unsigned int)i);
+                rank += earlier, place += earlier && (marks[b] >> 31);
+            }
         }
-        if (rank < k) {
-            atomicAdd(&taken, 1u);
-            if (place < want) chosen[place] = i;
+        for (int m = 16; m > 0; m /= 2) rank += __shfl_xor_sync(GPC_FULL_MASK, rank, m), place += __shfl_xor_sync(GPC_FULL_MASK, place, m);
+        if (lane == 0 && first + warp < all && consistent[i] && rank < k && place < want) {
+            chosen[place] = i;
+            atomicAdd(found, 1);
         }
     }
-    __syncthreads();
-    if (thread == 0) *found = min((int)taken, want);
 }
 GPC_KERNEL(gpc_refine_neighbours)

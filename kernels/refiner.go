@@ -53,7 +53,8 @@ type refineSpace struct {
 	sweepIn, sweepOut                    piece
 	source                               piece
 	distance, consistent, list, selected piece
-	selectedCount, cost, margin          piece
+	collected, selectedCount             piece
+	cost, margin                         piece
 	plansSpace
 }
 
@@ -127,7 +128,7 @@ func (r *refiner) resultLayout() resultLayout {
 
 // refineKernels are what the graphs of a refinement are made of beside the step.
 var refineKernels = []string{
-	"gpc_refine_distances", "gpc_refine_neighbours",
+	"gpc_refine_distances", "gpc_refine_collect", "gpc_refine_neighbours",
 	"gpc_refine_inputs", "gpc_refine_scatter", "gpc_refine_choose",
 }
 
@@ -218,6 +219,7 @@ func (r *refiner) grow(t *driver.Thread, n int) error {
 	l.reserve(&s.consistent, r.codes.count, false)
 	l.reserve(&s.list, 4*r.codes.count, false)
 	l.reserve(&s.selected, 4*n, false)
+	l.reserve(&s.collected, 4, false)
 	l.reserve(&s.selectedCount, 4, false)
 	l.reserve(&s.cost, 8*n, false)
 	l.reserve(&s.margin, 8*n, false)

@@ -206,8 +206,7 @@ func (r *refiner) scatter(q *queue, key refineKey, o observed) {
 		q.launch("gpc_refine_distances", driver.Dim{X: ceil(c.count, 256)}, 256, 0, driver.Address(c.values), driver.Int32(c.ld), driver.Int32(c.n),
 			driver.Address(c.decoded), driver.Int32(c.lddecoded), driver.Int32(c.states), driver.Int32(c.count), driver.Address(s.observed.device), driver.Address(o.normal),
 			driver.Address(o.tau), driver.Address(s.distance.device), driver.Address(s.consistent.device))
-		q.launch("gpc_refine_neighbours", driver.Dim{X: 1}, 1024, 32<<10, driver.Address(s.distance.device), driver.Address(s.consistent.device), driver.Int32(c.count),
-			driver.Int32(k), driver.Int32(key.neighbours), driver.Address(s.list.device), driver.Address(s.selected.device), driver.Address(s.selectedCount.device))
+		q.neighbours(s, c.count, k, key.neighbours)
 		job.codes, job.ldcodes = c.values, int16(c.ld)
 		job.chosen, job.found = s.selected.device, s.selectedCount.device
 	}
@@ -218,6 +217,13 @@ func (r *refiner) scatter(q *queue, key refineKey, o observed) {
 		job.preferences = s.sweepOut.device
 	}
 	q.launch("gpc_refine_scatter", driver.Dim{X: ceil(key.candidates, 128)}, 128, 0, driver.Struct(&job), driver.Int32(key.sweep))
+}
+
+// neighbours queues the choice of at most want consistent codes among the k nearest of count, whose distances are known.
+func (q *queue) neighbours(s *refineSpace, count, k, want int) {
+	list, collected, chosen, found := driver.Address(s.list.device), driver.Address(s.collected.device), driver.Address(s.selected.device), driver.Address(s.selectedCount.device)
+	q.launch("gpc_refine_collect", driver.Dim{X: 1}, 1024, 16<<10, driver.Address(s.distance.device), driver.Int32(count), driver.Int32(k), list, collected, found)
+	q.launch("gpc_refine_neighbours", driver.Dim{X: ceil(k, 8)}, 256, 0, driver.Address(s.distance.device), driver.Address(s.consistent.device), driver.Int32(k), driver.Int32(want), list, collected, chosen, found)
 }
 
 // drift flows the candidates together and decodes them.

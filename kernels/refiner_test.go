@@ -2,8 +2,12 @@ package kernels
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"errors"
 	"math"
+	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/gpc-engine/gpc/batchnav"
@@ -12,6 +16,7 @@ import (
 	"github.com/gpc-engine/gpc/internal/ref"
 	"github.com/gpc-engine/gpc/internal/testing/backendtest"
 	"github.com/gpc-engine/gpc/internal/testing/require"
+	"github.com/gpc-engine/gpc/kernels/driver"
 	"github.com/gpc-engine/gpc/model"
 	"github.com/gpc-engine/gpc/paper/integrator"
 	"github.com/gpc-engine/gpc/paper/models"
@@ -129,8 +134,44 @@ func TestRefinementOnDevice(t *testing.T) {
 	}
 }
 
+// TestNeighboursAreTheFirstOfASort holds the codes that a refinement begins from to a sort by distance and number, among
+// ties of distance and more rivals than are compared at once.
+func TestNeighboursAreTheFirstOfASort(t *testing.T) {
+	b := onAny(t)
+	rng := rand.New(rand.NewPCG(31, 7))
+	for _, v := range []struct{ count, kinds, k, want int }{{7, 7, 3, 3}, {900, 40, 250, 100}, {3000, 1 << 30, 2600, 1300}, {2500, 3, 1200, 700}, {2100, 1, 30, 15}} {
+		distance, consistent := make([]float32, v.count), make([]uint8, v.count)
+		order := upTo(v.count)
+		for i := range distance {
+			distance[i], consistent[i] = float32(rng.IntN(v.kinds))/7, uint8(rng.IntN(4))&1
+		}
+		slices.SortStableFunc(order, func(i, j int) int { return cmp.Compare(distance[i], distance[j]) })
+		var want []int32
+		for _, i := range order[:v.k] {
+			if consistent[i] == 1 && len(want) < v.want {
+				want = append(want, int32(i))
+			}
+		}
+		got, found := make([]int32, v.want), []int32{-1}
+		require.OK(t, b.execute(func(th *driver.Thread) error {
+			m, q := &memory{}, b.queue(th)
+			room := func(bytes int) piece { return piece{device: q.alloc(m, bytes)} }
+			s := &refineSpace{list: room(4 * v.count), collected: room(4), selected: room(4 * v.want), selectedCount: room(4)}
+			s.distance.device, s.consistent.device = uploaded(q, m, distance), uploaded(q, m, consistent)
+			q.neighbours(s, v.count, v.k, v.want)
+			q.enqueue(func() error {
+				return errors.Join(th.Wait(q.stream), driver.Download(th, got, s.selected.device), driver.Download(th, found, s.selectedCount.device))
+			})
+			return errors.Join(q.err, m.free(th))
+		}))
+		if int(found[0]) != len(want) || !slices.Equal(got[:len(want)], want) {
+			t.Errorf("%+v: %d codes %v, want %v", v, found[0], got, want)
+		}
+	}
+}
+
 // TestLaunchesOfARefinement holds the count of docs/contribute/cuda-kernels.md to the program:
-// nine launches to the priority at the localized code, five to the candidates,
+// nine launches to the priority at the localized code, six to the candidates,
 // twelve of a flow step and the plans, the roll-outs, however long, and the choice.
 func TestLaunchesOfARefinement(t *testing.T) {
 	library, b := metered(t, Options{})
@@ -141,7 +182,7 @@ func TestLaunchesOfARefinement(t *testing.T) {
 		if _, err := r.Refine(context.Background(), obs, batchnav.RefineOptions{Candidates: 8, FlowSteps: 1, Seed: 3, LookAhead: look}); err != nil {
 			t.Fatal(err)
 		}
-		if n, want := library.Calls("kernel")-before, 9+5+12+1+1; n != want {
+		if n, want := library.Calls("kernel")-before, 9+6+12+1+1; n != want {
 			t.Errorf("a refinement with a look-ahead of %d launches %d kernels, want %d", look, n, want)
 		}
 	}

@@ -88,7 +88,7 @@ func (b *Backend) compile(t *driver.Thread, p domain.Problem) (domain.DeviceCode
 	if err != nil {
 		return domain.DeviceCode{}, err
 	}
-	code := domain.DeviceCode{Name: text.Name, Lanes: text.Lanes, Scored: true, Fails: true, Policy: true}
+	code := domain.DeviceCode{Name: text.Name, Lanes: text.Lanes, GradientLanes: text.Lanes, Scored: true, Fails: true, Policy: true}
 	if code.Images, err = b.imagesOf(text, b.policyParts()); err != nil {
 		return domain.DeviceCode{}, err
 	}

@@ -177,15 +177,34 @@ __device__ inline void domain_base(int rows, const float* s, int lds, const floa
     }
 }
 
+// gradient_lanes_of are the lanes that share a row's gradient, P::gradient_lanes, or one; gradient_of has the entries of one of
+// them from P::gradient_share, or all from P::gradient.
+template <class P>
+__device__ constexpr auto gradient_lanes_of(int) -> decltype(P::gradient_lanes) { return P::gradient_lanes; }
+template <class P>
+__device__ constexpr int gradient_lanes_of(long) { return 1; }
+template <class P>
+__device__ inline auto gradient_of(const double* k, const float* s, const float* u, const float* c, const float* sigma, int lane, float* gs, float* gu, int)
+    -> decltype(P::gradient_share(k, s, u, c, sigma, lane, gs, gu)) {
+    P::gradient_share(k, s, u, c, sigma, lane, gs, gu);
+}
+template <class P>
+__device__ inline void gradient_of(const double* k, const float* s, const float* u, const float* c, const float* sigma, int, float* gs, float* gu, long) {
+    float state[P::states], action[P::actions];
+    P::gradient(k, s, u, c, sigma, state, action);
+    for (int j = 0; j < P::states; j++) gs[j] = state[j];
+    for (int j = 0; j < P::actions; j++) gu[j] = action[j];
+}
+
 template <class P>
 __device__ inline void domain_gradient(const gpc_domain_batch& b, const double* constants) {
-    for (int64_t i = gpc_thread_x(); i < b.rows; i += gpc_threads_x()) {
-        float gs[P::states], gu[P::actions], J[P::objectives];
+    constexpr int lanes = gradient_lanes_of<P>(0);
+    const int lane = (int)gpc_thread_x() % lanes;
+    for (int64_t i = gpc_thread_x() / lanes; i < b.rows; i += gpc_threads_x() / lanes) {
         const float *s = b.s + i * b.lds, *u = b.u + i * b.ldu, *c = b.c + i * b.ldc;
-        P::gradient(constants, s, u, c, b.sigma + i * b.ldsigma, gs, gu);
-        for (int j = 0; j < P::states; j++) b.gs[i * b.ldgs + j] = gs[j];
-        for (int j = 0; j < P::actions; j++) b.gu[i * b.ldgu + j] = gu[j];
-        if (b.J) {
+        gradient_of<P>(constants, s, u, c, b.sigma + i * b.ldsigma, lane, b.gs + i * b.ldgs, b.gu + i * b.ldgu, 0);
+        if (b.J && lane == 0) {
+            float J[P::objectives];
             P::objective(constants, s, u, c, J);
             for (int j = 0; j < P::objectives; j++) b.J[i * b.ldJ + j] = J[j];
         }
