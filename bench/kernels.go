@@ -30,8 +30,8 @@ type Launch struct {
 }
 
 // kernels times every launch of a step, of a training update and, where a case has a
-// plant and its map, of a refinement and of a decision of as many loops, by the device's own
-// events. On the host shim the rows are without times.
+// plant and its map, of a refinement and, where the map is about the plant, of a decision
+// of as many loops, by the device's own events. On the host shim the rows are without times.
 func kernels(ctx context.Context, r *Runner, s Shape) error {
 	tracer, ok := r.b.(backend.Tracer)
 	if !ok {
@@ -78,7 +78,7 @@ func kernels(ctx context.Context, r *Runner, s Shape) error {
 		}
 		return err
 	}, func() error { _, err := t.ManifoldStep(order, neighbours, kernel, 1e-4); return err })
-	if err != nil || s.controlCase == nil || s.controlCase.Plant == nil || s.controlCase.Learned != nil {
+	if err != nil || s.controlCase == nil || s.controlCase.Plant == nil {
 		return err
 	}
 	m, err := s.model(r.Rand(), r.opt.Model)
@@ -89,20 +89,21 @@ func kernels(ctx context.Context, r *Runner, s Shape) error {
 	if err != nil {
 		return err
 	}
+	problem := s.controlCase.MapProblem()
 	var refiner *batchnav.Refiner
 	if err := trace("refine", batch, func() (err error) {
-		refiner, err = batchnav.NewRefiner(r.b, m, s.controlCase.Problem, batchnav.Options{}, batch)
+		refiner, err = batchnav.NewRefiner(r.b, m, problem, batchnav.Options{}, batch)
 		return err
 	}, func() error {
 		_, err := refiner.Refine(ctx, o, batchnav.RefineOptions{Candidates: batch, FlowSteps: 1, Seed: 1, Threads: runtime.GOMAXPROCS(0)})
 		return err
-	}); err != nil {
+	}); err != nil || s.controlCase.Learned != nil {
 		return err
 	}
 	var loops *batchnav.Batch
 	all, decisions := slices.Repeat([]batchnav.Observation{o}, batch), make([]batchnav.Decision, batch)
 	return trace("decide", batch, func() (err error) {
-		loops, err = batchnav.NewBatch(r.b, m, s.controlCase.Problem, batchnav.Options{}, batch)
+		loops, err = batchnav.NewBatch(r.b, m, problem, batchnav.Options{}, batch)
 		return err
 	}, func() error { return loops.Decide(all, decisions) })
 }

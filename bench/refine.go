@@ -91,6 +91,16 @@ func refineFLOPs(m *model.Model, p domain.Problem, opt batchnav.RefineOptions, l
 
 // observation is the first of a test episode.
 func (s Shape) observation(ctx context.Context, r *Runner, episode int) (o batchnav.Observation, err error) {
+	if s.controlCase.Learned != nil {
+		states, contexts, err := s.observed(r.opt.Seed)
+		if err == nil && len(states) == 0 {
+			err = fmt.Errorf("case %s: no scenario is solved", s.Case)
+		}
+		if err != nil {
+			return o, err
+		}
+		return batchnav.Observation{S: states[episode%len(states)], C: contexts[episode%len(states)], Preference: domain.Preference{Adaptive: true}}, nil
+	}
 	spec := s.controlCase.Problem.Spec()
 	o = batchnav.Observation{S: make([]float64, spec.MeasuredSize()), C: make([]float64, spec.ContextSize()), Preference: domain.Preference{Adaptive: true}}
 	e, err := s.controlCase.Plant.Episode(r.opt.Seed, episode, domain.EpisodeOptions{Preference: o.Preference, Context: ctx})
@@ -106,7 +116,7 @@ func (s Shape) model(rng *rand.Rand, read func(domain.Case) (*model.Model, error
 	if read != nil {
 		return read(*s.controlCase)
 	}
-	spec := s.controlCase.Problem.Spec()
+	spec := s.controlCase.MapProblem().Spec()
 	nets, err := s.networks(rng)
 	if err != nil {
 		return nil, err

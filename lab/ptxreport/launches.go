@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"strings"
 
 	"github.com/gpc-engine/gpc/bench"
 	"github.com/gpc-engine/gpc/internal/backend"
@@ -48,7 +49,8 @@ func launches(file, name string, batch int, tf32, jobs bool) (err error) {
 		Report: func(r bench.Result) {
 			c := t.all[r.Launch.Place-1]
 			l := r.Launch
-			whole := l.Of != "step" && l.Of != "train"
+			// A whole training is so many updates of a size.
+			whole := l.Of != "step" && (l.Of != "train" || jobs && strings.HasPrefix(name, "size:"))
 			if whole != jobs {
 				return
 			}
