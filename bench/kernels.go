@@ -85,7 +85,7 @@ func kernels(ctx context.Context, r *Runner, s Shape) error {
 	if err != nil {
 		return err
 	}
-	o, err := s.observation(ctx, r, 0)
+	observations, err := s.observations(r.opt.Seed)
 	if err != nil {
 		return err
 	}
@@ -95,13 +95,13 @@ func kernels(ctx context.Context, r *Runner, s Shape) error {
 		refiner, err = batchnav.NewRefiner(r.b, m, problem, batchnav.Options{}, batch)
 		return err
 	}, func() error {
-		_, err := refiner.Refine(ctx, o, batchnav.RefineOptions{Candidates: batch, FlowSteps: 1, Seed: 1, Threads: runtime.GOMAXPROCS(0)})
+		_, err := refiner.Refine(ctx, observations[0], batchnav.RefineOptions{Candidates: batch, FlowSteps: 1, Seed: 1, Threads: runtime.GOMAXPROCS(0)})
 		return err
 	}); err != nil || s.controlCase.Learned != nil {
 		return err
 	}
 	var loops *batchnav.Batch
-	all, decisions := slices.Repeat([]batchnav.Observation{o}, batch), make([]batchnav.Decision, batch)
+	all, decisions := slices.Repeat(observations[:1], batch), make([]batchnav.Decision, batch)
 	return trace("decide", batch, func() (err error) {
 		loops, err = batchnav.NewBatch(r.b, m, problem, batchnav.Options{}, batch)
 		return err

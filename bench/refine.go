@@ -22,8 +22,6 @@ func refines(s Shape) error {
 		return errors.New("a size alone has no roll-outs: --case names a case")
 	case s.controlCase.Plant == nil:
 		return fmt.Errorf("case %s has no plant", s.Case)
-	case s.controlCase.Learned != nil:
-		return fmt.Errorf("the map of case %s is about another problem than its plant", s.Case)
 	}
 	return nil
 }
@@ -31,20 +29,16 @@ func refines(s Shape) error {
 // refine is one refinement of each batch of candidates end to end: observation in,
 // chosen action out, one flow step of the proposals, the rounds after them, every roll-out
 // to the end of the episode or plan.
-// A call takes the first observation of another test episode each time.
+// A call takes another observation each time.
 func refine(ctx context.Context, r *Runner, s Shape) error {
 	m, err := s.model(r.Rand(), r.opt.Model)
 	if err != nil {
 		return err
 	}
-	problem := s.controlCase.Problem
-	var observations []batchnav.Observation
-	for i := range 16 {
-		o, err := s.observation(ctx, r, i)
-		if err != nil {
-			return err
-		}
-		observations = append(observations, o)
+	problem := s.controlCase.MapProblem()
+	observations, err := s.observations(r.opt.Seed)
+	if err != nil {
+		return err
 	}
 	for _, n := range r.opt.Batches {
 		refiner, err := batchnav.NewRefiner(r.b, m, problem, batchnav.Options{}, n)
@@ -89,26 +83,16 @@ func refineFLOPs(m *model.Model, p domain.Problem, opt batchnav.RefineOptions, l
 	return work
 }
 
-// observation is the first of a test episode.
-func (s Shape) observation(ctx context.Context, r *Runner, episode int) (o batchnav.Observation, err error) {
-	if s.controlCase.Learned != nil {
-		states, contexts, err := s.observed(r.opt.Seed)
-		if err == nil && len(states) == 0 {
-			err = fmt.Errorf("case %s: no scenario is solved", s.Case)
-		}
-		if err != nil {
-			return o, err
-		}
-		return batchnav.Observation{S: states[episode%len(states)], C: contexts[episode%len(states)], Preference: domain.Preference{Adaptive: true}}, nil
+// observations are what refinements and decisions begin from, the observed ones under the adaptive priority.
+func (s Shape) observations(seed uint64) (list []batchnav.Observation, err error) {
+	states, contexts, err := s.observed(seed)
+	for i := range states {
+		list = append(list, batchnav.Observation{S: states[i], C: contexts[i], Preference: domain.Preference{Adaptive: true}})
 	}
-	spec := s.controlCase.Problem.Spec()
-	o = batchnav.Observation{S: make([]float64, spec.MeasuredSize()), C: make([]float64, spec.ContextSize()), Preference: domain.Preference{Adaptive: true}}
-	e, err := s.controlCase.Plant.Episode(r.opt.Seed, episode, domain.EpisodeOptions{Preference: o.Preference, Context: ctx})
-	if err != nil {
-		return o, fmt.Errorf("test episode %d: %w", episode, err)
+	if err == nil && len(list) == 0 {
+		err = fmt.Errorf("case %s: no scenario was solved", s.Case)
 	}
-	e.Observe(o.S, o.C)
-	return o, nil
+	return list, err
 }
 
 // model is the case's map, or networks of its sizes drawn at random.

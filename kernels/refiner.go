@@ -53,7 +53,7 @@ type refineSpace struct {
 	sweepIn, sweepOut                    piece
 	source                               piece
 	distance, consistent, list, selected piece
-	collected, selectedCount             piece
+	listLength, selectedCount            piece
 	cost, margin                         piece
 	plansSpace
 }
@@ -219,7 +219,7 @@ func (r *refiner) grow(t *driver.Thread, n int) error {
 	l.reserve(&s.consistent, r.codes.count, false)
 	l.reserve(&s.list, 4*r.codes.count, false)
 	l.reserve(&s.selected, 4*n, false)
-	l.reserve(&s.collected, 4, false)
+	l.reserve(&s.listLength, 4, false)
 	l.reserve(&s.selectedCount, 4, false)
 	l.reserve(&s.cost, 8*n, false)
 	l.reserve(&s.margin, 8*n, false)

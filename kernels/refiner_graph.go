@@ -221,9 +221,10 @@ func (r *refiner) scatter(q *queue, key refineKey, o observed) {
 
 // neighbours queues the choice of at most want consistent codes among the k nearest of count, whose distances are known.
 func (q *queue) neighbours(s *refineSpace, count, k, want int) {
-	list, collected, chosen, found := driver.Address(s.list.device), driver.Address(s.collected.device), driver.Address(s.selected.device), driver.Address(s.selectedCount.device)
-	q.launch("gpc_refine_collect", driver.Dim{X: 1}, 1024, 16<<10, driver.Address(s.distance.device), driver.Int32(count), driver.Int32(k), list, collected, found)
-	q.launch("gpc_refine_neighbours", driver.Dim{X: ceil(k, 8)}, 256, 0, driver.Address(s.distance.device), driver.Address(s.consistent.device), driver.Int32(k), driver.Int32(want), list, collected, chosen, found)
+	list, length := driver.Address(s.list.device), driver.Address(s.listLength.device)
+	codes, number := driver.Address(s.selected.device), driver.Address(s.selectedCount.device)
+	q.launch("gpc_refine_collect", driver.Dim{X: 1}, 1024, 16<<10, driver.Address(s.distance.device), driver.Int32(count), driver.Int32(k), list, length, number)
+	q.launch("gpc_refine_neighbours", driver.Dim{X: ceil(k, 8)}, 256, 0, driver.Address(s.distance.device), driver.Address(s.consistent.device), driver.Int32(k), driver.Int32(want), list, length, codes, number)
 }
 
 // drift flows the candidates together and decodes them.

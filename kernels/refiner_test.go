@@ -156,7 +156,7 @@ func TestNeighboursAreTheFirstOfASort(t *testing.T) {
 		require.OK(t, b.execute(func(th *driver.Thread) error {
 			m, q := &memory{}, b.queue(th)
 			room := func(bytes int) piece { return piece{device: q.alloc(m, bytes)} }
-			s := &refineSpace{list: room(4 * v.count), collected: room(4), selected: room(4 * v.want), selectedCount: room(4)}
+			s := &refineSpace{list: room(4 * v.count), listLength: room(4), selected: room(4 * v.want), selectedCount: room(4)}
 			s.distance.device, s.consistent.device = uploaded(q, m, distance), uploaded(q, m, consistent)
 			q.neighbours(s, v.count, v.k, v.want)
 			q.enqueue(func() error {

@@ -662,12 +662,12 @@ count-launches:
 
 ## count-jobs: the same of every launch of a refinement and a decision of 4096 loops, of refinements of systems and an update of 512 rows, into lab/report/jobs.jsonl (half an hour; NVRTC)
 .PHONY: count-jobs
-count-jobs: export PYTHONPATH = build/nvcc
+count-jobs: export PYTHONPATH = $(CURDIR)/build/nvcc
 count-jobs: nvcc
 	rm -f lab/report/jobs.jsonl.new
 	for name in cartpole hvac quadrotor chain21; do $(GO) run ./lab/ptxreport -launches lab/report/jobs.jsonl.new -jobs -case $$name -batch 256 || exit; done
 	for name in integrator-convex opf30 multiagent-moving; do $(GO) run ./lab/ptxreport -launches lab/report/jobs.jsonl.new -jobs -case $$name -batch 4096 || exit; done
-	$(GO) run ./lab/ptxreport -launches lab/report/jobs.jsonl.new -jobs -case size:opf30 -batch 512
+	for rows in 512 4096; do $(GO) run ./lab/ptxreport -launches lab/report/jobs.jsonl.new -jobs -batch $$rows || exit; done
 	mv lab/report/jobs.jsonl.new lab/report/jobs.jsonl
 
 ## gpu-extra: cubins for sm_80, sm_86 and sm_89, which are not committed, in build/gpu-extra; go build -overlay=build/gpu-extra/overlay.json takes them in

@@ -27,7 +27,25 @@ type Job struct {
 	Forecast [2]float64 `json:"forecast_ms"` // what pages said before, lower and upper end; zeros: nothing
 	Because  string     `json:"because"`     // where the time goes
 	Later    *Later     `json:"later"`       // the same job at a later commit; nil: not timed again
-	Counted  [2]string  `json:"counted"`     // case and operation by which its launches were counted (report.JobForecast)
+	WantedMS float64    `json:"wanted_ms"`   // the goal; 0: none
+	Counted  Counted    `json:"counted"`
+}
+
+// Counted are the launches of a job (report.JobForecast): those of an operation of a case with so many rows, so many times. The zero value: they
+// were not counted.
+type Counted struct {
+	Case  string `json:"case"`
+	Of    string `json:"of"`
+	Rows  int    `json:"rows"`
+	Times int    `json:"times"`
+}
+
+// Latest is the time that was taken last, ms.
+func (j *Job) Latest() float64 {
+	if j.Later != nil {
+		return j.Later.MS
+	}
+	return j.MS[1]
 }
 
 // Later is a job at a later commit, medians in ms. A time of 0 was not taken.

@@ -50,7 +50,7 @@ func launches(file, name string, batch int, tf32, jobs bool) (err error) {
 			c := t.all[r.Launch.Place-1]
 			l := r.Launch
 			// A whole training is so many updates of a size.
-			whole := l.Of != "step" && (l.Of != "train" || jobs && strings.HasPrefix(name, "size:"))
+			whole := l.Of != "step" && l.Of != "train" || jobs && strings.HasPrefix(name, "size:")
 			if whole != jobs {
 				return
 			}

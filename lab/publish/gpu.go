@@ -75,8 +75,8 @@ func wholeJobs(w *peerrecord.WholeJobs) string {
 		Rows:       [][]string{{"job", "first, ms", "later, ms", "p99, ms", "TF32, ms", "times faster", "where the time goes later"}},
 	}
 	model := report.Section{
-		Provenance: "[The model](#the-model) is no time of a GPU: the host's part and what crosses are not in it, and roll-outs of systems are others since they were measured.",
-		Rows:       [][]string{{"job", "measured, ms", "launches, by the model, ms", "measured / model"}},
+		Provenance: "[The model](#the-model) is no time of a GPU: the host's part and what crosses are not in it, and it has the kernels of now.",
+		Rows:       [][]string{{"job", "wanted, ms", "measured, ms", "launches, by the model, ms", "measured / model"}},
 	}
 	or := func(v float64, text string) string {
 		if v == 0 {
@@ -100,9 +100,10 @@ func wholeJobs(w *peerrecord.WholeJobs) string {
 				faster = report.Ratio(j.MS[1] / l.MS)
 			}
 			later.Rows = append(later.Rows, []string{j.Job, or(j.MS[1], span(j.MS)), fmt.Sprint(l.MS), or(l.P99MS, fmt.Sprint(l.P99MS)), or(l.TF32MS, fmt.Sprint(l.TF32MS)), faster, l.Because})
-			if f := report.JobForecast(j.Counted[0], j.Counted[1]); f > 0 {
-				model.Rows = append(model.Rows, []string{j.Job, fmt.Sprint(l.MS), fmt.Sprintf("%.2g", f), report.Ratio(l.MS / f)})
-			}
+		}
+		if f := report.JobForecast(j.Counted); f > 0 {
+			ms := j.Latest()
+			model.Rows = append(model.Rows, []string{j.Job, or(j.WantedMS, fmt.Sprint(j.WantedMS)), fmt.Sprint(ms), report.Ratio(f), report.Ratio(ms / f)})
 		}
 		if j.MS[1] == 0 {
 			continue

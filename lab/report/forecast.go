@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/gpc-engine/gpc/bench"
+	"github.com/gpc-engine/gpc/lab/peerrecord"
 )
 
 // What a launch takes, from the instructions of its warps and constants that were measured on an H200 and an H100
@@ -96,20 +97,20 @@ func decoded(lines []byte) (list []CountedLaunch) {
 	}
 }
 
-// jobs are the launches of whole jobs, counted with the kernels of commit 648df777 (lab/run count-jobs): Case 1 and opf30 with 4096 candidates and loops, systems
-// of equations with 256 candidates, which have the same rounds.
+// jobs are the launches of whole jobs, counted with the kernels of commit f9b2bc49 (lab/run count-jobs): Case 1, opf30 and a robot's view with 4096 candidates or
+// loops, a step and updates of opf30's size, systems of equations with 256 candidates, which have the same rounds.
 //
 //go:embed jobs.jsonl
 var jobs []byte
 
-// JobForecast is what a whole job's launches take one behind the other, ms: "refine" or "decide" of a case. 0: it was not counted.
-func JobForecast(name, of string) (ms float64) {
+// JobForecast is what a whole job's launches take one behind the other, ms. 0: it was not counted.
+func JobForecast(j peerrecord.Counted) (ms float64) {
 	for _, c := range launchesOfJobs() {
-		if c.Case == name && c.Operation == of {
+		if c.Case == j.Case && c.Operation == j.Of && c.Batch == j.Rows {
 			ms += c.forecast() / 1e3
 		}
 	}
-	return ms
+	return ms * float64(j.Times)
 }
 
 var launchesOfJobs = sync.OnceValue(func() []CountedLaunch { return decoded(jobs) })

@@ -43,14 +43,23 @@ const jobFactor = 1.3
 
 // Reasons that the forecasts of whole jobs are others than the records.
 const (
-	hosts  = "launches alone: the host has a part of every decision of many loops, and the scan of codes is as long as its queries make it (docs/results/gpu.md)"
-	read   = "the power flow reads by lists, reads that wait for reads; what crosses between host and device is not in it"
-	others = "the kernels are others since: lanes share a row of a roll-out"
+	hosts        = "launches alone: the host has a part of every decision of many loops, and the scan of codes is as long as its queries make it (docs/results/gpu.md)"
+	read         = "the power flow reads by lists, reads that wait for reads; what crosses between host and device is not in it"
+	updatesAlone = "updates alone, which were 5.5 s of it"
+	firstKernels = "the host drew its noise then, and one block ranked the codes"
+	others       = "the kernels are others since: lanes share a row of a roll-out"
 )
 
-var missedJobs = map[[2]string]string{
-	{"integrator-convex", "decide"}: hosts, {"opf30", "decide"}: hosts, {"opf30", "refine"}: read,
-	{"cartpole", "refine"}: others, {"hvac", "refine"}: others, {"quadrotor", "refine"}: others, {"chain21", "refine"}: others,
+var missedJobs = map[string]string{
+	"`gpc train`, 359 348 samples, 40 epochs":        updatesAlone,
+	"refinement of 4096, opf30":                      read,
+	"refinement of 4096, one robot's view":           firstKernels,
+	"4096 loops decide, an observation each, Case 1": hosts,
+	"4096 loops decide, an observation each, opf30":  hosts,
+	"refinement of 4096, cartpole":                   others,
+	"refinement of 4096, hvac":                       others,
+	"refinement of 4096, quadrotor":                  others,
+	"refinement of 4096, chain21":                    others,
 }
 
 // Every job that was counted and timed whole is within a factor of the forecast, or its reason stands in missedJobs.
@@ -59,17 +68,17 @@ func TestForecastsOfWholeJobs(t *testing.T) {
 	require.OK(t, json.Unmarshal(require.Get(os.ReadFile("../results/h200/jobs.json"))(t), &w))
 	counted := 0
 	for _, j := range w.Jobs {
-		if j.Counted[0] == "" {
+		if j.Counted.Case == "" {
 			continue
 		}
 		counted++
-		f, reason := JobForecast(j.Counted[0], j.Counted[1]), missedJobs[j.Counted]
-		t.Logf("%s: %.3g ms, forecast %.3g; %s", j.Job, j.Later.MS, f, reason)
-		if !(f > 0) || reason == "" && !(f <= jobFactor*j.Later.MS && j.Later.MS <= jobFactor*f) {
-			t.Errorf("%s: %.3g ms, forecast %.3g, and no reason", j.Job, j.Later.MS, f)
+		f, ms, reason := JobForecast(j.Counted), j.Latest(), missedJobs[j.Job]
+		t.Logf("%s: %.3g ms, forecast %.3g; %s", j.Job, ms, f, reason)
+		if !(f > 0) || reason == "" && !(f <= jobFactor*ms && ms <= jobFactor*f) {
+			t.Errorf("%s: %.3g ms, forecast %.3g, and no reason", j.Job, ms, f)
 		}
 	}
-	if counted < 8 {
+	if counted < 13 {
 		t.Errorf("%d jobs were counted", counted)
 	}
 }
