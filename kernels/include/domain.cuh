@@ -38,7 +38,10 @@
 //
 //	    static void act(const double* constants, const double* s, const double* c, double* u, bool active, double* J, double* m, double* sNext, double* cNext);
 //
-// A row that is not active is not projected. The results, all but u, are the row's first lane's.
+// A row that is not active is not projected. The results, all but u, are the row's first lane's. In the place of gradient lanes may share one, as many as
+// `static constexpr int gradient_lanes` (DeviceCode.GradientLanes says so too), of which each writes its own entries:
+//
+//	    template <class T> static void gradient_share(const double* constants, const T* s, const T* u, const T* c, const T* sigma, int lane, T* gs, T* gu);
 #pragma once
 #include "gpc.cuh"
 
@@ -177,8 +180,7 @@ __device__ inline void domain_base(int rows, const float* s, int lds, const floa
     }
 }
 
-// gradient_lanes_of are the lanes that share a row's gradient, P::gradient_lanes, or one; gradient_of has the entries of one of
-// them from P::gradient_share, or all from P::gradient.
+// gradient_lanes_of is P::gradient_lanes, or one; gradient_of has a lane's entries from P::gradient_share, or all from P::gradient.
 template <class P>
 __device__ constexpr auto gradient_lanes_of(int) -> decltype(P::gradient_lanes) { return P::gradient_lanes; }
 template <class P>
@@ -370,8 +372,8 @@ __device__ inline void domain_rollout(const gpc_domain_rollout& r, const gpc_dom
 // GPC_DOMAIN makes the kernels of a domain: gpc_domain_base_NAME,
 // gpc_domain_gradient_NAME, gpc_domain_priority_NAME, gpc_domain_rollout_NAME. Grid
 // ⌈rows/32⌉, block 32, or, of more rows than fill the multiprocessors so, ⌈rows/128⌉,
-// block 128: a thread a row, no shared memory. Where lanes share a row of the roll-out:
-// any grid of ⌈lanes·rows/256⌉ blocks at least, block 256. The file lists them with GPC_KERNEL
+// block 128: a thread a row, no shared memory; where lanes share a gradient, as if each were
+// a row. Where lanes share a row of the roll-out: any grid of ⌈lanes·rows/256⌉ blocks at least, block 256. The file lists them with GPC_KERNEL
 // after it.
 //
 // gpc_domain_priority_NAME is σ at the decoded state and first action of each
