@@ -5,7 +5,7 @@
 //
 // Without a mask C is the gradient with respect to a latent.
 //
-// grid    Σ ⌈m/128⌉·⌈n/64⌉ (⌈m/64⌉·⌈n/64⌉ of small batches) over the entries; block 128
+// grid    Σ ⌈m/128⌉·⌈n/64⌉ (⌈m/64⌉·⌈n/64⌉, ⌈m/32⌉·⌈n/64⌉ of small batches) over the entries; block 128
 //         threads
 // shared  25 KiB: two slices of 16 of both operands
 // bound   FLOPs: 2mnk, as train_forward.cu
@@ -40,6 +40,8 @@ __device__ inline void train_backward(const TrainProduct* products, int count, f
         } else {
             train_backward_tile<TrainTall, TF32>(p, at, shared);
         }
+    } else if (!TF32 && p.shape == TRAIN_QUARTER) {
+        train_backward_tile<TrainQuarter, false>(p, at, shared);
     } else if (narrow) {
         train_backward_tile<TrainHalfNarrow, TF32>(p, at, shared);
     } else {

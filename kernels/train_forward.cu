@@ -6,7 +6,7 @@
 //
 //   e = A Wᵀ + bias − target,  partial[tile] = Σ e²,  C = scale·e = ∂L/∂output
 //
-// grid    Σ ⌈m/128⌉·⌈n/64⌉ (⌈m/64⌉·⌈n/64⌉ of small batches) over the entries; block 128
+// grid    Σ ⌈m/128⌉·⌈n/64⌉ (⌈m/64⌉·⌈n/64⌉, ⌈m/32⌉·⌈n/64⌉ of small batches) over the entries; block 128
 //         threads
 // shared  25 KiB: two slices of 16 of both operands
 // bound   FLOPs: 2mnk; a tile reads 4·(128 + 64)·k bytes for 2·128·64·k FLOP, 21
@@ -58,6 +58,8 @@ __device__ inline void train_forward(const TrainProduct* products, int count, fl
         } else {
             train_forward_tile<TrainTall, TF32>(p, at, shared);
         }
+    } else if (!TF32 && p.shape == TRAIN_QUARTER) {
+        train_forward_tile<TrainQuarter, false>(p, at, shared);
     } else if (narrow) {
         train_forward_tile<TrainHalfNarrow, TF32>(p, at, shared);
     } else {

@@ -53,6 +53,10 @@ __device__ inline void train_gradient(const TrainProduct* products, int count, f
         train_gradient_tile<TrainWide, TF32>(p, at, shared);
     } else if (p.shape == TRAIN_FLAT) {
         train_gradient_tile<TrainFlat, TF32>(p, at, shared);
+    } else if (p.shape == TRAIN_QUARTER) {
+        train_gradient_tile<TrainQuarter, TF32>(p, at, shared);
+    } else if (p.shape == TRAIN_HALF) {
+        train_gradient_tile<TrainHalf, TF32>(p, at, shared);
     } else if (p.n - at.n <= TrainNarrow::BN) {
         train_gradient_tile<TrainNarrow, TF32>(p, at, shared);
     } else {

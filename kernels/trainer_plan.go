@@ -168,7 +168,7 @@ func (p *planner) forward(passes ...*pass) {
 				group, compared = append(group, part), append(compared, w)
 			}
 		}
-		tiledOverSamples(group, p.t.backend.device.Multiprocessors)
+		tiledOverSamples(group, p.t.backend.device.Multiprocessors, p.t.backend.options.TF32)
 		for i, w := range compared {
 			if w != nil {
 				w.sums = p.sumsOf(group[i].blocks())
@@ -199,7 +199,7 @@ func (p *planner) backward(passes ...*pass) {
 			}
 			group = append(group, product)
 		}
-		tiledOverSamples(group, p.t.backend.device.Multiprocessors)
+		tiledOverSamples(group, p.t.backend.device.Multiprocessors, p.t.backend.options.TF32)
 		p.products("gpc_train_backward", group)
 	}
 }
@@ -248,7 +248,7 @@ func (p *planner) gradients(parts []layerParts, accumulate bool, passes ...*pass
 			product.b, ldb, product.gather = s.inputOf(i, net)
 			product.ldb = int32(ldb)
 			product.accumulate = flag(accumulate)
-			product.tiled(l.shape(), part.splits)
+			product.tiled(l.shapeOver(s.rows), part.splits)
 			group = append(group, product)
 		}
 	}

@@ -1,6 +1,7 @@
 package kernels
 
 import (
+	"slices"
 	"unsafe"
 
 	"github.com/gpc-engine/gpc/kernels/driver"
@@ -18,13 +19,14 @@ func floats(a address, n int) address { return a.Offset(4 * n) }
 // Tiles of training (train.cuh): rows × columns of the result that one block
 // makes.
 const (
-	shapeTall = iota // 128 × 64, 128 × 32 at the right edge
-	shapeHalf        // 64 × 64, 64 × 32 at the right edge
-	shapeWide        // 64 × 128
-	shapeFlat        // 32 × 128
+	shapeTall    = iota // 128 × 64, 128 × 32 at the right edge
+	shapeHalf           // 64 × 64, 64 × 32 at the right edge
+	shapeWide           // 64 × 128
+	shapeFlat           // 32 × 128
+	shapeQuarter        // 32 × 64
 )
 
-var tileSizes = [...][2]int{shapeTall: {128, 64}, shapeHalf: {64, 64}, shapeWide: {64, 128}, shapeFlat: {32, 128}}
+var tileSizes = [...][2]int{shapeTall: {128, 64}, shapeHalf: {64, 64}, shapeWide: {64, 128}, shapeFlat: {32, 128}, shapeQuarter: {32, 64}}
 
 const productThreads = 128
 
@@ -73,16 +75,18 @@ func (p *trainProduct) work(tf32 bool) work {
 func (p *trainProduct) blocks() int { return int(p.tilesM * p.tilesN * p.splits) }
 
 // tiledOverSamples chooses the tile of a group of products over samples: tall ones,
-// or halves where those would leave less than two blocks to a multiprocessor.
-func tiledOverSamples(group []trainProduct, multiprocessors int) {
-	blocks := 0
-	for i := range group {
-		group[i].tiled(shapeTall, 1)
-		blocks += group[i].blocks()
-	}
-	if blocks < 2*multiprocessors {
+// or halves or quarters where larger ones would leave less than two blocks to a multiprocessor. Tensor cores have no quarters,
+// and of few columns a quarter would be half empty.
+func tiledOverSamples(group []trainProduct, multiprocessors int, tf32 bool) {
+	halved := tf32 || !slices.ContainsFunc(group, func(p trainProduct) bool { return p.n > 32 })
+	for _, shape := range []int{shapeTall, shapeHalf, shapeQuarter}[:3-flag(halved)] {
+		blocks := 0
 		for i := range group {
-			group[i].tiled(shapeHalf, 1)
+			group[i].tiled(shape, 1)
+			blocks += group[i].blocks()
+		}
+		if blocks >= 2*multiprocessors {
+			return
 		}
 	}
 }
@@ -96,6 +100,8 @@ const (
 	fewSplits  = 8
 	longDepth  = 512
 	maxSplits  = 16
+	// Over at most so many samples a tile is half of its size or less: few splits are few blocks.
+	halfDepth, quarterDepth = 1024, 256
 	// enoughBlocks need not be split further.
 	enoughBlocks = 1024
 	// adamBlock is how many numbers a block of gpc_train_adam updates.
@@ -111,6 +117,17 @@ func (l trainLayer) shape() int {
 		return shapeWide
 	}
 	return shapeTall
+}
+
+// shapeOver is the tile over k samples. The device has no say: sums of biases depend on it.
+func (l trainLayer) shapeOver(k int) int {
+	switch shape := l.shape(); {
+	case k > halfDepth:
+		return shape
+	case k <= quarterDepth || shape == shapeFlat:
+		return shapeQuarter
+	}
+	return shapeHalf
 }
 
 // splits of the layer's gradient over k samples.

@@ -101,7 +101,7 @@ func (t trainLayout) rolloutLatents() int {
 // manifoldPartials is how many partial sums the losses of a micro-batch have at
 // most.
 func manifoldPartials(rows, nu, ns int) int {
-	tiles := func(n int) int { return ceil(rows, tileSizes[shapeHalf][0]) * ceil(n, tileSizes[shapeHalf][1]) }
+	tiles := func(n int) int { return ceil(rows, tileSizes[shapeQuarter][0]) * ceil(n, tileSizes[shapeQuarter][1]) }
 	return tiles(nu) + 2*tiles(ns) + 2*ceil(rows, latentBlock)
 }
 

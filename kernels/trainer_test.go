@@ -157,15 +157,15 @@ func TestTilesGiveTheSameWeights(t *testing.T) {
 	p.batch, p.hidden = 70, 70
 	var states []backend.TrainerState
 	var losses [][]float64
-	for _, multiprocessors := range []int{1, 132} {
+	for _, multiprocessors := range []int{1, 3, 132} {
 		l := shim.NewMetered(shim.Device(t))
 		l.SetAttribute(driver.Multiprocessors, multiprocessors)
 		context := require.Get(driver.Open(l, 0))(t)
 		b := require.Get(New(context, Options{}))(t)
 		trainer := trainerOf(t, b, p.config(10)).(*Trainer)
 		group := []trainProduct{{m: 130, n: 70}}
-		tiledOverSamples(group, b.device.Multiprocessors)
-		if want := []int32{shapeTall, shapeHalf}[len(states)]; group[0].shape != want {
+		tiledOverSamples(group, b.device.Multiprocessors, false)
+		if want := []int32{shapeTall, shapeHalf, shapeQuarter}[len(states)]; group[0].shape != want {
 			t.Errorf("%d multiprocessors: tile %d, want %d", multiprocessors, group[0].shape, want)
 		}
 		losses = append(losses, p.train(t, trainer, 1))
@@ -206,7 +206,7 @@ func TestWorkOfOPFTraining(t *testing.T) {
 		return list
 	}
 	manifold := grids(func(pl *planner) { pl.manifold(planKey{rows: p.batch, kappa: p.kappa, train: true}) })
-	if want := []int{384, 384, 192, 384, 384, 192, 384, 384, 192, 512, 5, 288, 168, 6, 384, 384, 368, 205, 6}; !slices.Equal(manifold, want) {
+	if want := []int{384, 384, 192, 384, 384, 384, 384, 384, 192, 512, 5, 288, 168, 6, 384, 384, 368, 205, 6}; !slices.Equal(manifold, want) {
 		t.Errorf("blocks of phase 1: %v, want %v", manifold, want)
 	}
 	rollout := grids(func(pl *planner) { pl.rollout(planKey{rollout: true, rows: p.batch, train: true}) })

@@ -39,23 +39,24 @@ struct TrainProduct {
 // The tiles of training, 128 threads each and up to 25 KiB of shared memory.
 // Products are tall: 128 × 64, and 128 × 32 where no more columns are left. Half of
 // that, 64 × 64 and 64 × 32, is for products over samples that would leave
-// multiprocessors without work. A gradient of few outputs is wide: 64 × 128 or
-// 32 × 128.
+// multiprocessors without work, and a quarter, 32 × 64, for those that still do, and
+// for gradients over few samples. A gradient of few outputs is wide: 64 × 128 or 32 × 128.
 using TrainTall = Tile<128, 64, 16, 8, 8>;
 using TrainNarrow = Tile<128, 32, 16, 8, 4>;
 using TrainHalf = Tile<64, 64, 16, 8, 4>;
 using TrainHalfNarrow = Tile<64, 32, 16, 4, 4>;
+using TrainQuarter = Tile<32, 64, 16, 4, 4>;
 using TrainWide = Tile<64, 128, 16, 8, 8>;
 using TrainFlat = Tile<32, 128, 16, 4, 8>;
 
-enum TrainShape { TRAIN_TALL = 0, TRAIN_HALF = 1, TRAIN_WIDE = 2, TRAIN_FLAT = 3 };
+enum TrainShape { TRAIN_TALL = 0, TRAIN_HALF = 1, TRAIN_WIDE = 2, TRAIN_FLAT = 3, TRAIN_QUARTER = 4 };
 
 constexpr int trainThreads = TrainTall::threads;
 constexpr int trainBlocks = 3; // on a multiprocessor: at most 168 registers a thread
 constexpr int trainSharedQuads = TrainTall::sharedFloats / 4;
 template <class Shape>
 constexpr bool trainFits = Shape::threads == trainThreads && Shape::sharedFloats <= 4 * trainSharedQuads;
-static_assert(trainFits<TrainNarrow> && trainFits<TrainHalf> && trainFits<TrainHalfNarrow> && trainFits<TrainWide> && trainFits<TrainFlat>,
+static_assert(trainFits<TrainNarrow> && trainFits<TrainHalf> && trainFits<TrainHalfNarrow> && trainFits<TrainQuarter> && trainFits<TrainWide> && trainFits<TrainFlat>,
               "one block size and one shared memory");
 
 // TrainAt is where a block stands in its entry.
@@ -80,9 +81,9 @@ __device__ inline const Entry* train_entry(const Entry* list, int count) {
 // train_find returns the entry of this block and its place in it.
 __device__ inline const TrainProduct* train_find(const TrainProduct* products, int count, TrainAt& at) {
     const TrainProduct* p = train_entry(products, count);
-    const int bm = p->shape == TRAIN_TALL ? TrainTall::BM : p->shape == TRAIN_FLAT ? TrainFlat::BM : TrainHalf::BM;
-    const int bn = p->shape == TRAIN_TALL || p->shape == TRAIN_HALF ? TrainTall::BN : TrainWide::BN;
-    static_assert(TrainWide::BM == TrainHalf::BM && TrainHalf::BN == TrainTall::BN && TrainFlat::BN == TrainWide::BN, "as above");
+    const int bm = p->shape == TRAIN_TALL ? TrainTall::BM : p->shape == TRAIN_FLAT || p->shape == TRAIN_QUARTER ? TrainFlat::BM : TrainHalf::BM;
+    const int bn = p->shape == TRAIN_WIDE || p->shape == TRAIN_FLAT ? TrainWide::BN : TrainTall::BN;
+    static_assert(TrainWide::BM == TrainHalf::BM && TrainQuarter::BM == TrainFlat::BM && TrainHalf::BN == TrainTall::BN && TrainQuarter::BN == TrainTall::BN && TrainFlat::BN == TrainWide::BN, "as above");
     const int tiles = p->tilesM * p->tilesN;
     at.split = ((int)blockIdx.x - p->first) / tiles;
     at.tile = ((int)blockIdx.x - p->first) % tiles;
