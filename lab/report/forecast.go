@@ -97,7 +97,7 @@ func decoded(lines []byte) (list []CountedLaunch) {
 	}
 }
 
-// jobs are the launches of whole jobs, counted with the kernels of commit f9b2bc49 (lab/run count-jobs): Case 1, opf30 and a robot's view with 4096 candidates or
+// jobs are the launches of whole jobs, counted with the kernels of commit 5debd95c (lab/run count-jobs): Case 1, opf30 and a robot's view with 4096 candidates or
 // loops, a step and updates of opf30's size, systems of equations with 256 candidates, which have the same rounds.
 //
 //go:embed jobs.jsonl
