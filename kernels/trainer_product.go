@@ -100,7 +100,7 @@ const (
 	fewSplits  = 8
 	longDepth  = 512
 	maxSplits  = 16
-	// Over at most so many samples a tile is half of its size or less: few splits are few blocks.
+	// Up to this depth a tile is half of its size or less: few splits are few blocks.
 	halfDepth, quarterDepth = 1024, 256
 	// enoughBlocks need not be split further.
 	enoughBlocks = 1024
@@ -119,7 +119,7 @@ func (l trainLayer) shape() int {
 	return shapeTall
 }
 
-// shapeOver is the tile over k samples. The device has no say: sums of biases depend on it.
+// shapeOver is the tile over k samples, the same on every device: sums of biases depend on it.
 func (l trainLayer) shapeOver(k int) int {
 	switch shape := l.shape(); {
 	case k > halfDepth:
