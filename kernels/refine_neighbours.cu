@@ -11,6 +11,16 @@
 // rivals its lanes share. Bound: latency; the square of how many there are in comparisons.
 #include "gpc.cuh"
 
+namespace gpc {
+
+// Collected is what a block knows of the k-th smallest key, in whole quads as the dynamic memory behind it begins: its leading digits, how many
+// keys lie below them, how many codes are collected.
+struct Collected {
+    unsigned int prefix, before, length, pad;
+};
+
+} // namespace gpc
+
 extern "C" __global__ void __launch_bounds__(256) gpc_refine_distances(const float* codes, int ld, int n, const float* decoded, int lddecoded, int states, int count, const float* query,
                                                                       const float* x, const double* tau, float* distance, unsigned char* consistent) {
     for (int64_t i = gpc_thread_x(); i < count; i += gpc_threads_x()) {
@@ -31,9 +41,9 @@ GPC_KERNEL(gpc_refine_distances)
 
 extern "C" __global__ void __launch_bounds__(1024) gpc_refine_collect(const float* distance, int count, int k, int* list, int* collected, int* found) {
     GPC_SHARED(unsigned int, counts);
-    __shared__ unsigned int prefix, before, length;
+    __shared__ gpc::Collected so;
     const int thread = threadIdx.x, threads = blockDim.x;
-    if (thread == 0) prefix = 0, before = 0, length = 0;
+    if (thread == 0) so = gpc::Collected{0, 0, 0, 0};
     __syncthreads();
     // A query that is not finite has no neighbours; its distances are all NaN.
     if (!(distance[0] == distance[0])) {
@@ -44,7 +54,7 @@ extern "C" __global__ void __launch_bounds__(1024) gpc_refine_collect(const floa
         const int shift = level == 0 ? 20 : (level == 1 ? 8 : 0), digits = level == 2 ? 256 : 4096;
         for (int b = thread; b < digits; b += threads) counts[b] = 0;
         __syncthreads();
-        const unsigned int known = prefix;
+        const unsigned int known = so.prefix;
         for (int i = thread; i < count; i += threads) {
             const unsigned int key = __float_as_uint(distance[i]);
             if (level == 0 || key >> (level == 1 ? 20 : 8) == known) atomicAdd(&counts[(key >> shift) & (unsigned int)(digits - 1)], 1u);
@@ -61,25 +71,25 @@ extern "C" __global__ void __launch_bounds__(1024) gpc_refine_collect(const floa
                 const unsigned int other = __shfl_sync(GPC_FULL_MASK, sum, max(thread - step, 0));
                 if (thread >= step) sum += other;
             }
-            const unsigned int start = before + sum - own;
+            const unsigned int start = so.before + sum - own;
             const unsigned int reached = __ballot_sync(GPC_FULL_MASK, start + own >= (unsigned int)k);
             __syncwarp(); // every lane has read before, which one of them writes: a ballot orders no memory
             if (reached != 0 && thread == __ffs((int)reached) - 1) {
                 unsigned int passed = start;
                 int digit = thread * part;
                 while (passed + counts[digit] < (unsigned int)k) passed += counts[digit++];
-                before = passed, prefix = known << (level == 2 ? 8 : 12) | (unsigned int)digit;
+                so.before = passed, so.prefix = known << (level == 2 ? 8 : 12) | (unsigned int)digit;
             }
         }
         __syncthreads();
     }
-    // prefix is now the k-th smallest key. Codes with that key beyond the k-th drop
+    // so.prefix is now the k-th smallest key. Codes with that key beyond the k-th drop
     // out by their rank.
-    const unsigned int last = prefix;
+    const unsigned int last = so.prefix;
     for (int i = thread; i < count; i += threads)
-        if (__float_as_uint(distance[i]) <= last) list[atomicAdd(&length, 1u)] = i;
+        if (__float_as_uint(distance[i]) <= last) list[atomicAdd(&so.length, 1u)] = i;
     __syncthreads();
-    if (thread == 0) *collected = (int)length, *found = 0;
+    if (thread == 0) *collected = (int)so.length, *found = 0;
 }
 GPC_KERNEL(gpc_refine_collect)
 
